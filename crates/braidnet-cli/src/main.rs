@@ -1,0 +1,3 @@
+//! The `braidnet` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! XDR presentation for braidnet.

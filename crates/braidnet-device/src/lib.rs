@@ -1,0 +1,1 @@
+//! Device drivers for braidnet: memory, TUN/TAP and pcapng capture.

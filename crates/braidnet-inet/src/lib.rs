@@ -1,0 +1,1 @@
+//! Link, ARP, IP, ICMP, UDP and TCP as braidnet modules.

@@ -1,0 +1,1 @@
+//! The braidnet laboratory: simulated far ends, ttcp and compare.

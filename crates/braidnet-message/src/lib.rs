@@ -1,0 +1,1 @@
+//! Messages, buffers, pools and runs for braidnet.

@@ -1,0 +1,1 @@
+//! The process architectures of braidnet: placement and spawned processors.

@@ -1,0 +1,1 @@
+//! Services that a braidnet stack offers: echo, discard, daytime, chargen and HTTP.

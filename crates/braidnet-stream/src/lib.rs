@@ -1,0 +1,1 @@
+//! Modules, junctions, perimeters, buckets and processors for braidnet.

@@ -1,0 +1,1 @@
+//! Locks, rings, parkers and thread groups for braidnet.

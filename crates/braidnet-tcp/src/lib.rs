@@ -1,0 +1,1 @@
+//! The TCP engine of braidnet, without IO, clocks or threads.

@@ -1,0 +1,111 @@
+//! The TCP header (RFC 9293 §3.1) and the options that braidnet knows (§3.2, RFC 7323, RFC 2018).
+
+use crate::seq::SeqNumber;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The control bits of a TCP header, as one byte (RFC 9293 §3.1).
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(transparent)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    /// No more data from the sender.
+    pub const FIN: TcpFlags = TcpFlags(0x01);
+    /// Synchronize sequence numbers.
+    pub const SYN: TcpFlags = TcpFlags(0x02);
+    /// Reset the connection.
+    pub const RST: TcpFlags = TcpFlags(0x04);
+    /// Push.
+    pub const PSH: TcpFlags = TcpFlags(0x08);
+    /// The acknowledgment field is significant.
+    pub const ACK: TcpFlags = TcpFlags(0x10);
+    /// The urgent pointer is significant.
+    pub const URG: TcpFlags = TcpFlags(0x20);
+    /// ECN echo (RFC 3168).
+    pub const ECE: TcpFlags = TcpFlags(0x40);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: TcpFlags = TcpFlags(0x80);
+
+    /// Whether all bits of `other` are set.
+    pub const fn contains(self, other: TcpFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any bit of `other` is set.
+    pub const fn intersects(self, other: TcpFlags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The bits of both.
+    pub const fn union(self, other: TcpFlags) -> TcpFlags {
+        TcpFlags(self.0 | other.0)
+    }
+}
+
+/// One SACK block (RFC 2018 §3): `left` is the first sequence number held, `right` the one after the last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SackBlock {
+    /// First sequence number of the block.
+    pub left: SeqNumber,
+    /// Sequence number after the last one of the block.
+    pub right: SeqNumber,
+}
+
+/// A parsed TCP header without its ports: what the engine takes in and gives out.
+///
+/// Plain old data of 60 bytes, in host byte order, so that a module can leave it in a message's notes between its
+/// order-free and its ordered part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct TcpHeader {
+    /// SEG.SEQ.
+    pub seq: SeqNumber,
+    /// SEG.ACK; meaningful if [`TcpFlags::ACK`] is set.
+    pub ack: SeqNumber,
+    /// SEG.WND as on the wire, before scaling.
+    pub window: u16,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// Which of the optional fields below are present ([`TcpHeader::HAS_TIMESTAMPS`] and so on).
+    pub present: u8,
+    /// TSval, if present (RFC 7323 §3).
+    pub ts_value: u32,
+    /// TSecr, if present.
+    pub ts_echo: u32,
+    /// Maximum segment size in bytes, if present (SYN only).
+    pub mss: u16,
+    /// Urgent pointer; meaningful if [`TcpFlags::URG`] is set.
+    pub urgent: u16,
+    /// Window scale shift as on the wire, if present (SYN only).
+    pub window_scale: u8,
+    /// Number of valid blocks in `sack`, 0 to 4.
+    pub sack_count: u8,
+    /// Zero.
+    pub reserved: [u8; 2],
+    /// SACK blocks, the first `sack_count` valid.
+    pub sack: [SackBlock; 4],
+}
+
+impl TcpHeader {
+    /// Bit of `present`: timestamps.
+    pub const HAS_TIMESTAMPS: u8 = 1;
+    /// Bit of `present`: maximum segment size.
+    pub const HAS_MSS: u8 = 2;
+    /// Bit of `present`: window scale.
+    pub const HAS_WINDOW_SCALE: u8 = 4;
+    /// Bit of `present`: SACK permitted.
+    pub const HAS_SACK_PERMITTED: u8 = 8;
+
+    /// The valid SACK blocks.
+    pub fn sack_blocks(&self) -> &[SackBlock] {
+        &self.sack[..usize::from(self.sack_count).min(4)]
+    }
+
+    /// Whether the option behind this bit of `present` is there.
+    pub const fn has(&self, bit: u8) -> bool {
+        self.present & bit != 0
+    }
+}

@@ -1,0 +1,3 @@
+//! Checks and generators of the braidnet workspace.
+
+fn main() {}
