@@ -7,7 +7,18 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// An IP address of either version, as 16 bytes: IPv4 stands in its mapped form `::ffff:a.b.c.d`
 /// (RFC 4291 §2.5.5.2), so that tables and comparisons know one shape.
 #[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
 )]
 #[repr(transparent)]
 pub struct Address([u8; 16]);
@@ -96,7 +107,9 @@ impl fmt::Debug for Address {
 }
 
 /// The four values that name a flow, seen from this host.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Tuple {
     /// This host's address.

@@ -45,7 +45,9 @@ impl TcpFlags {
 }
 
 /// One SACK block (RFC 2018 §3): `left` is the first sequence number held, `right` the one after the last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct SackBlock {
     /// First sequence number of the block.
@@ -58,7 +60,9 @@ pub struct SackBlock {
 ///
 /// Plain old data of 60 bytes, in host byte order, so that a module can leave it in a message's notes between its
 /// order-free and its ordered part.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct TcpHeader {
     /// SEG.SEQ.

@@ -1,0 +1,146 @@
+//! Sums of 64 bytes at a time with AVX-512 and VNNI.
+//!
+//! `vpdpwssd` multiplies signed 16-bit words, here by one, and adds neighbouring pairs to a 32-bit lane in one
+//! instruction. Flipping a word's top bit turns the unsigned word `u` into the signed `u - 32768`, so each vector of 32
+//! words leaves the lanes short by exactly `32 * 32768` together. That is added back at the end; modulo 2^32 the result
+//! is exact, because a block's sum is below 2^31.
+
+use super::BLOCK;
+use core::arch::x86_64::{
+    __m512i, __mmask64, _mm512_add_epi32, _mm512_dpwssd_epi32, _mm512_loadu_si512,
+    _mm512_maskz_loadu_epi8, _mm512_reduce_add_epi32, _mm512_set1_epi16, _mm512_setzero_si512,
+    _mm512_storeu_si512, _mm512_xor_si512,
+};
+use core::mem::MaybeUninit;
+
+/// Bytes of one vector.
+const VECTOR: usize = 64;
+/// Vectors of one turn of the loop: as many as it takes to hide the latency of `vpdpwssd`.
+const LANES: usize = 4;
+/// What the flipped top bits take off the sum for each vector.
+const BIAS: u32 = 32 * 0x8000;
+
+/// Whether this processor has what [`sum`] and [`copy`] need. Cached by the standard library: a load and a test.
+#[inline]
+pub(super) fn is_available() -> bool {
+    is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vnni")
+        && is_x86_feature_detected!("avx512f")
+}
+
+/// The folded sum of at most [`BLOCK`] bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+pub(super) fn sum(bytes: &[u8]) -> u16 {
+    debug_assert!(bytes.len() <= BLOCK);
+    let mut lanes = Lanes::new();
+    let (strides, rest) = bytes.as_chunks::<{ VECTOR * LANES }>();
+    for stride in strides {
+        for (lane, chunk) in stride.as_chunks::<VECTOR>().0.iter().enumerate() {
+            lanes.add(lane, load(chunk));
+        }
+    }
+    let (chunks, tail) = rest.as_chunks::<VECTOR>();
+    for (lane, chunk) in chunks.iter().enumerate() {
+        lanes.add(lane, load(chunk));
+    }
+    lanes.add(LANES - 1, load_tail(tail));
+    lanes.fold(bytes.len() / VECTOR + 1)
+}
+
+/// Copies at most [`BLOCK`] bytes and returns their folded sum; both slices are of one length.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
+    debug_assert!(source.len() <= BLOCK && destination.len() == source.len());
+    let len = source.len();
+    let mut lanes = Lanes::new();
+    let (from, rest) = source.as_chunks::<{ VECTOR * LANES }>();
+    let (to, rest_to) = destination.as_chunks_mut::<{ VECTOR * LANES }>();
+    for (from, to) in from.iter().zip(to) {
+        let chunks = from
+            .as_chunks::<VECTOR>()
+            .0
+            .iter()
+            .zip(to.as_chunks_mut::<VECTOR>().0);
+        for (lane, (from, to)) in chunks.enumerate() {
+            let vector = load(from);
+            store(to, vector);
+            lanes.add(lane, vector);
+        }
+    }
+    let (from, tail) = rest.as_chunks::<VECTOR>();
+    let (to, _) = rest_to.as_chunks_mut::<VECTOR>();
+    for (lane, (from, to)) in from.iter().zip(to).enumerate() {
+        let vector = load(from);
+        store(to, vector);
+        lanes.add(lane, vector);
+    }
+    if !tail.is_empty() {
+        lanes.add(LANES - 1, load_tail(tail));
+        // The tail goes with the bytes before it, as one whole vector: a masked store is slower than writing some bytes
+        // twice.
+        match (
+            source.last_chunk::<VECTOR>(),
+            destination.last_chunk_mut::<VECTOR>(),
+        ) {
+            (Some(from), Some(to)) => store(to, load(from)),
+            _ => {
+                destination.write_copy_of_slice(source);
+            }
+        }
+    }
+    lanes.fold(len / VECTOR + usize::from(!tail.is_empty()))
+}
+
+/// Independent accumulators of 16 sums each.
+struct Lanes([__m512i; LANES]);
+
+impl Lanes {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn new() -> Lanes {
+        Lanes([_mm512_setzero_si512(); LANES])
+    }
+
+    /// Adds the 32 words of a vector.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn add(&mut self, lane: usize, vector: __m512i) {
+        let signed = _mm512_xor_si512(vector, _mm512_set1_epi16(i16::MIN));
+        self.0[lane] = _mm512_dpwssd_epi32(self.0[lane], signed, _mm512_set1_epi16(1));
+    }
+
+    /// The folded sum of all words of `vectors` vectors.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn fold(self, vectors: usize) -> u16 {
+        let [a, b, c, d] = self.0;
+        let all = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
+        let bias = (vectors as u32).wrapping_mul(BIAS);
+        let sum = (_mm512_reduce_add_epi32(all) as u32).wrapping_add(bias);
+        super::scalar::fold(u128::from(sum))
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(chunk: &[u8; VECTOR]) -> __m512i {
+    // SAFETY: reads the chunk's 64 bytes; the load needs no alignment.
+    unsafe { _mm512_loadu_si512(chunk.as_ptr().cast()) }
+}
+
+/// Fewer than 64 bytes, followed by zeros.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn load_tail(tail: &[u8]) -> __m512i {
+    debug_assert!(tail.len() < VECTOR);
+    let mask: __mmask64 = (1 << (tail.len() % VECTOR)) - 1;
+    // SAFETY: reads only the bytes whose bit is set in the mask, which are those of `tail`.
+    unsafe { _mm512_maskz_loadu_epi8(mask, tail.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store(chunk: &mut [MaybeUninit<u8>; VECTOR], vector: __m512i) {
+    // SAFETY: writes the chunk's 64 bytes; the store needs no alignment.
+    unsafe { _mm512_storeu_si512(chunk.as_mut_ptr().cast(), vector) }
+}

@@ -1,0 +1,86 @@
+//! Portable sums: 64-bit words added into 128 bits, so that no carry is lost and none is waited for.
+
+use core::mem::MaybeUninit;
+
+/// Bytes summed by one turn of the loop.
+const STRIDE: usize = 32;
+
+/// Folds to 16 bits with end-around carries; the result is 0 only for 0.
+#[inline]
+pub(super) const fn fold(sum: u128) -> u16 {
+    let (sum, carry) = (sum as u64).overflowing_add((sum >> 64) as u64);
+    let sum = sum.wrapping_add(carry as u64);
+    // Each half added to the other: the upper half of the result holds the sum and the carry out of the lower one.
+    let sum = (sum.wrapping_add(sum.rotate_right(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_right(16)) >> 16) as u16
+}
+
+/// The folded sum of bytes of any length.
+pub(super) fn sum(bytes: &[u8]) -> u16 {
+    let (strides, rest) = bytes.as_chunks::<STRIDE>();
+    let mut lanes = [0u128; 2];
+    for [a, b] in strides.iter().map(halves) {
+        lanes[0] += sum_wide(a);
+        lanes[1] += sum_wide(b);
+    }
+    fold(lanes[0] + lanes[1] + sum_wide_tail(rest))
+}
+
+/// [`sum`], written for inputs of a few words and to be inlined.
+#[inline]
+pub(super) fn sum_short(bytes: &[u8]) -> u16 {
+    fold(sum_wide_tail(bytes))
+}
+
+/// Copies and sums; both slices are of one length.
+pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
+    // The block is in the first-level cache when it is read for the second time.
+    destination.write_copy_of_slice(source);
+    sum(source)
+}
+
+/// [`copy`], for inputs of a few words and to be inlined.
+#[inline]
+pub(super) fn copy_short(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
+    destination.write_copy_of_slice(source);
+    sum_short(source)
+}
+
+/// The unfolded sum of sixteen bytes.
+#[inline]
+pub(super) const fn sum_wide(bytes: &[u8; 16]) -> u128 {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = *bytes;
+    let first = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+    first as u128 + u64::from_ne_bytes(rest) as u128
+}
+
+/// The unfolded sum of a short run of bytes.
+#[inline]
+fn sum_wide_tail(bytes: &[u8]) -> u128 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut sum = 0u128;
+    for word in words {
+        sum += u128::from(u64::from_ne_bytes(*word));
+    }
+    let (words, rest) = rest.as_chunks::<4>();
+    if let [word] = words {
+        sum += u128::from(u32::from_ne_bytes(*word));
+    }
+    let (words, rest) = rest.as_chunks::<2>();
+    if let [word] = words {
+        sum += u128::from(u16::from_ne_bytes(*word));
+    }
+    if let [byte] = rest {
+        sum += u128::from(u16::from_ne_bytes([*byte, 0]));
+    }
+    sum
+}
+
+/// A stride as two runs of sixteen bytes.
+#[inline]
+fn halves(stride: &[u8; STRIDE]) -> [&[u8; 16]; 2] {
+    match stride.as_chunks::<16>().0 {
+        [a, b] => [a, b],
+        _ => unreachable!("a stride is two runs long"),
+    }
+}
