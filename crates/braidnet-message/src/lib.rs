@@ -1,1 +1,74 @@
 //! Messages, buffers, pools and runs for braidnet.
+//!
+//! A [`Message`] is one pointer to a counted view of a buffer with room for headers in front. Messages come from a [`Pool`],
+//! one per processor, whose memory comes from an [`Arena`], one per stack; a [`Run`] is a batch of messages that belong
+//! together. Passing a message moves a pointer, never bytes; header bytes are prepended and stripped in place; sharing and
+//! splitting make further views of the same bytes.
+//!
+//! This crate refuses to know what the bytes mean: it has no headers, and starts no threads.
+//!
+//! # Nodes, blocks and counts
+//!
+//! A *node* is the header of a message: where its bytes begin and end, and what travels beside them. A *block* is a buffer.
+//! A node and its block are one allocation of a size class; a *view* is a node that points into another node's block, the
+//! *owner's*.
+//!
+//! A node has exactly one holder: the one `Message` that points to it, or the node in front of it in a chain. The holder
+//! reads and writes the node without further ado. What may be shared is the block: its owner's count says how many messages
+//! view it, the owner's own included. The rules are
+//!
+//! * bytes are written by a holder that has read the count as one (acquiring what the others did before they let go);
+//! * a count of one is raised by a plain store, because it is the caller's own and a message is not `Sync`; any other by an
+//!   atomic addition;
+//! * whoever drops a message and reads a count of one frees the block without an atomic operation; any other count falls by an
+//!   atomic subtraction, and who brings it to zero frees the block. So a buffer that was never shared never sees one;
+//! * a view's own node is freed with its message. An owner's node stays, without holder, until the last view of its block is
+//!   dropped.
+//!
+//! # Homes
+//!
+//! A node belongs for ever to the pool that carved it, its *home*, and returns there. A pool is *bound* to the thread that works
+//! with it by a guard. When a node is freed on a thread
+//!
+//! * where its home is the pool bound last, it is pushed on the pool's free list of its class: last in, first out, so that the
+//!   next message finds it in the cache (PLP §6). No other thread ever touches that list;
+//! * where another pool is bound, that pool collects it, per home, and sends 32 at a time: one compare-and-swap puts the
+//!   linked nodes on the home's *return stack*. The guard sends what is left when it is dropped, as does
+//!   [`Pool::flush_away`];
+//! * where no pool is bound, it goes to the return stack alone.
+//!
+//! A pool whose free list is empty takes its whole return stack with one swap. As nodes are only ever pushed singly or in
+//! chains and taken all together, the stack needs no protection against a top that went and came back. A pool takes new memory from
+//! the arena only when both are empty, and a larger block when the arena is spent.
+//!
+//! A home is a heap object that its pool, the nodes carved from it and the guards that bind it point to. It is freed, with its
+//! slabs, by the last of them: a pool that is dropped closes its return stack, and from then on nodes that come back are not
+//! kept but subtracted from what the home is owed. No count is kept of what is out before that: the pool knows how many nodes
+//! it has carved and how many lie on its lists.
+//!
+//! A guard may be forgotten, and guards may be dropped in any order. Bound homes form a list per thread, from which a guard takes
+//! its own wherever it is; a home whose guard was forgotten stays bound, is refused to other threads, and is not freed when its
+//! pool is dropped, because its thread may still find it.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod arena;
+mod chain;
+mod home;
+mod message;
+mod metadata;
+mod node;
+mod pool;
+mod run;
+mod share;
+mod sum;
+mod sync;
+
+pub use arena::{Arena, Charge};
+pub use chain::Blocks;
+pub use home::PoolCounters;
+pub use message::Message;
+pub use metadata::{Kind, NOTE_BYTES};
+pub use node::MAX_BLOCK;
+pub use pool::{Bound, Pool};
+pub use run::Run;

@@ -1,0 +1,463 @@
+//! Where nodes live: one processor's free lists, the stack of nodes that come back from elsewhere, and the end of both.
+//!
+//! See the crate's documentation for the protocol; this file is its implementation.
+
+use std::cell::Cell;
+use std::ptr::{NonNull, null, null_mut, without_provenance_mut};
+use std::sync::Arc;
+
+use crate::arena::{Arena, Slab};
+use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
+use crate::sync::{AtomicI64, AtomicPtr, Ordering, fence};
+
+thread_local! {
+    /// The innermost pool bound on this thread, whose `Home::below` leads to the next one; null if none is bound.
+    static CURRENT: Cell<*const Home> = const { Cell::new(null()) };
+}
+
+/// Nodes of one home that are collected before they are sent there.
+const AWAY_BATCH: u32 = 32;
+
+/// Homes for which one pool collects at a time.
+const AWAY_HOMES: usize = 4;
+
+/// Put in place of the top of the return stack when the pool is gone.
+const CLOSED: *mut Node = without_provenance_mut(1);
+
+/// What a pool owns. It outlives the pool until the last of its nodes has come back.
+///
+/// `local` belongs to whoever uses the pool: its methods, and on the thread where it is bound also every message that is
+/// dropped there. The rest is for everybody.
+pub(crate) struct Home {
+    local: Local,
+    shared: Shared,
+}
+
+/// The part that other threads touch, on cache lines of its own.
+#[repr(align(128))]
+struct Shared {
+    /// Nodes that came back from elsewhere, linked by `next`; [`CLOSED`] when the pool is gone.
+    returns: AtomicPtr<Node>,
+    /// Nodes still out when the pool is gone. It starts at zero, falls by what comes back after the stack was closed, and is
+    /// raised once by what was out then: whoever makes it zero by that frees everything.
+    owed: AtomicI64,
+    /// Identifies the thread on which the pool is bound: the address of its `CURRENT`; null if the pool is not bound.
+    bound: AtomicPtr<()>,
+}
+
+struct Local {
+    /// LIFO lists of free nodes per class.
+    free: [Cell<Option<NonNull<Node>>>; CLASSES],
+    /// Memory of the newest slab per class, not carved yet.
+    fresh: [Cell<Fresh>; CLASSES],
+    away: [Away; AWAY_HOMES],
+    /// The slot of `away` to flush next when all are taken.
+    evict: Cell<usize>,
+    /// The pool bound on this thread before this one.
+    below: Cell<*const Home>,
+    /// Guards that bind the pool here. More than one, or one too many, only where a caller has exchanged the pool behind a
+    /// guard for another, or has forgotten a guard.
+    guards: Cell<usize>,
+    slabs: Cell<Vec<Slab>>,
+    arena: Arc<Arena>,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy)]
+struct Fresh {
+    at: *mut u8,
+    nodes: usize,
+}
+
+/// Nodes of another home on their way back.
+struct Away {
+    home: Cell<*const Home>,
+    first: Cell<*mut Node>,
+    last: Cell<*mut Node>,
+    nodes: Cell<u32>,
+}
+
+#[derive(Default)]
+struct Counts {
+    allocated: Cell<u64>,
+    carved: Cell<u64>,
+    refused: Cell<u64>,
+    away: Cell<u64>,
+    returned: Cell<u64>,
+}
+
+/// What a pool did so far. All figures count nodes: one per block, one per view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct PoolCounters {
+    /// Nodes handed out.
+    pub allocated: u64,
+    /// Of those, the ones that had been used before.
+    pub recycled: u64,
+    /// Nodes that could not be handed out: the arena's limit was reached, or no block is as large as asked for.
+    pub refused: u64,
+    /// Nodes of other pools that were freed where this pool was bound, and sent home from there.
+    pub away: u64,
+    /// Nodes of this pool that came back from other threads.
+    pub returned: u64,
+    /// Bytes of slabs taken from the arena.
+    pub slab_bytes: u64,
+}
+
+impl Home {
+    /// A home on the heap, to be ended by [`Home::close`].
+    pub fn create(arena: &Arc<Arena>) -> NonNull<Home> {
+        let fresh = Fresh {
+            at: null_mut(),
+            nodes: 0,
+        };
+        let home = Box::new(Home {
+            local: Local {
+                free: [const { Cell::new(None) }; CLASSES],
+                fresh: core::array::from_fn(|_| Cell::new(fresh)),
+                away: core::array::from_fn(|_| Away::empty()),
+                evict: Cell::new(0),
+                below: Cell::new(null()),
+                guards: Cell::new(0),
+                slabs: Cell::new(Vec::new()),
+                arena: Arc::clone(arena),
+                counts: Counts::default(),
+            },
+            shared: Shared {
+                returns: AtomicPtr::new(null_mut()),
+                owed: AtomicI64::new(0),
+                bound: AtomicPtr::new(null_mut()),
+            },
+        });
+        NonNull::from(Box::leak(home))
+    }
+
+    /// Whether the caller's thread may use `local`: the pool is bound nowhere, or here.
+    #[inline]
+    pub fn is_ours(&self) -> bool {
+        let bound = self.shared.bound.load(Ordering::Acquire);
+        bound == this_thread() || bound.is_null()
+    }
+
+    /// What the pool did so far.
+    pub fn counters(&self) -> PoolCounters {
+        let counts = &self.local.counts;
+        let slabs = self.local.slabs.take();
+        let slab_bytes = slabs.iter().map(|slab| slab.bytes() as u64).sum();
+        self.local.slabs.set(slabs);
+        PoolCounters {
+            allocated: counts.allocated.get(),
+            recycled: counts.allocated.get() - counts.carved.get(),
+            refused: counts.refused.get(),
+            away: counts.away.get(),
+            returned: counts.returned.get(),
+            slab_bytes,
+        }
+    }
+
+    /// Counts a refusal.
+    #[cold]
+    pub fn refuse<T>(&self) -> Option<T> {
+        add(&self.local.counts.refused, 1);
+        None
+    }
+
+    /// Takes a free node of `class`, or of a larger one if the arena is spent; `None` if there is none.
+    #[inline]
+    pub fn take(&self, class: usize) -> Option<NonNull<Node>> {
+        let node = match self.pop(class) {
+            Some(node) => node,
+            None => self.refill(class)?,
+        };
+        add(&self.local.counts.allocated, 1);
+        Some(node)
+    }
+
+    /// Takes the newest free node of `class`.
+    #[inline]
+    fn pop(&self, class: usize) -> Option<NonNull<Node>> {
+        let list = &self.local.free[class];
+        let node = list.get()?;
+        // SAFETY: nodes on a free list are valid and ours alone.
+        list.set(unsafe { node.as_ref() }.next());
+        Some(node)
+    }
+
+    /// Puts `node`, which belongs here, on its free list.
+    #[inline]
+    fn push(&self, node: NonNull<Node>) {
+        // SAFETY: the caller gives up the node, valid and its own alone.
+        let free = unsafe { node.as_ref() };
+        let list = &self.local.free[free.class.get() as usize];
+        free.set_next(list.get());
+        list.set(Some(node));
+    }
+
+    /// Finds a node when the free list of `class` is empty.
+    #[cold]
+    #[inline(never)]
+    fn refill(&self, class: usize) -> Option<NonNull<Node>> {
+        self.take_returns();
+        let at_hand = |class| self.pop(class).or_else(|| self.carve(class));
+        at_hand(class)
+            .or_else(|| self.grow(class).and_then(|()| self.carve(class)))
+            .or_else(|| (class + 1..CLASSES).find_map(at_hand))
+            .or_else(|| self.refuse())
+    }
+
+    /// Makes a node from memory that was never used.
+    fn carve(&self, class: usize) -> Option<NonNull<Node>> {
+        let mut fresh = self.local.fresh[class].get();
+        if fresh.nodes == 0 {
+            return None;
+        }
+        let node = NonNull::new(fresh.at)?.cast::<Node>();
+        // SAFETY: `nodes` strides of aligned memory of the slab are left at `at`, used by nobody.
+        unsafe { node.write(Node::carved(class, self)) };
+        // SAFETY: at most one past the end of the slab.
+        fresh.at = unsafe { fresh.at.add(stride(class)) };
+        fresh.nodes -= 1;
+        self.local.fresh[class].set(fresh);
+        add(&self.local.counts.carved, 1);
+        Some(node)
+    }
+
+    /// Takes a slab from the arena, when all of the last one is carved.
+    fn grow(&self, class: usize) -> Option<()> {
+        let slab = Slab::allocate(&self.local.arena, slab_bytes(class))?;
+        self.local.fresh[class].set(Fresh {
+            at: slab.start().as_ptr(),
+            nodes: NODES_PER_SLAB[class],
+        });
+        let mut slabs = self.local.slabs.take();
+        slabs.push(slab);
+        self.local.slabs.set(slabs);
+        Some(())
+    }
+
+    /// Moves everything that came back to the free lists.
+    fn take_returns(&self) {
+        if self.shared.returns.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let chain = self.shared.returns.swap(null_mut(), Ordering::Acquire);
+        let nodes = self.push_all(chain);
+        add(&self.local.counts.returned, nodes);
+    }
+
+    /// Puts a chain of nodes on the free lists and counts them.
+    fn push_all(&self, chain: *mut Node) -> u64 {
+        let mut next = NonNull::new(chain);
+        let mut nodes = 0;
+        while let Some(node) = next {
+            // SAFETY: the nodes of the chain are valid, and given to us by the swap that took it.
+            next = unsafe { node.as_ref() }.next();
+            self.push(node);
+            nodes += 1;
+        }
+        nodes
+    }
+
+    /// Keeps a `node` of another home until there are enough of them to send.
+    #[cold]
+    #[inline(never)]
+    fn send_away(&self, node: NonNull<Node>) {
+        // SAFETY: the caller gives up the node, valid and its own alone.
+        let home = unsafe { node.as_ref() }.home.get();
+        add(&self.local.counts.away, 1);
+        let slot = self.away_slot(home);
+        slot.push(node);
+        if slot.nodes.get() >= AWAY_BATCH {
+            slot.flush();
+        }
+    }
+
+    /// The slot that collects for `home`.
+    fn away_slot(&self, home: *const Home) -> &Away {
+        let slots = &self.local.away;
+        if let Some(slot) = slots.iter().find(|slot| slot.home.get() == home) {
+            return slot;
+        }
+        let slot = slots
+            .iter()
+            .find(|slot| slot.nodes.get() == 0)
+            .unwrap_or_else(|| {
+                let evict = self.local.evict.get();
+                self.local.evict.set((evict + 1) % AWAY_HOMES);
+                slots[evict].flush();
+                &slots[evict]
+            });
+        slot.home.set(home);
+        slot
+    }
+
+    /// Sends the collected nodes of all other homes there.
+    pub fn flush_away(&self) {
+        for slot in &self.local.away {
+            slot.flush();
+        }
+    }
+
+    /// Makes this the innermost pool bound on this thread. The caller has made sure that it [is ours](Home::is_ours).
+    pub fn bind(this: NonNull<Home>) {
+        // SAFETY: the pool that the caller has keeps its home alive.
+        let home = unsafe { this.as_ref() };
+        if home.local.guards.get() != 0 {
+            Home::unlink(this);
+        }
+        home.local.guards.set(home.local.guards.get() + 1);
+        home.local.below.set(CURRENT.get());
+        home.shared.bound.store(this_thread(), Ordering::Relaxed);
+        CURRENT.set(this.as_ptr());
+    }
+
+    /// Undoes one [`Home::bind`], on the same thread.
+    pub fn unbind(this: NonNull<Home>) {
+        // SAFETY: a home that is bound is not freed, even if its pool is gone.
+        let home = unsafe { this.as_ref() };
+        home.flush_away();
+        home.local.guards.set(home.local.guards.get() - 1);
+        if home.local.guards.get() == 0 {
+            Home::unlink(this);
+            // From here on the pool may be used elsewhere, and the home be freed.
+            home.shared.bound.store(null_mut(), Ordering::Release);
+        }
+    }
+
+    /// Takes the home out of this thread's list, wherever in it it is.
+    fn unlink(this: NonNull<Home>) {
+        // SAFETY: a home that is bound is not freed, even if its pool is gone.
+        let below = unsafe { this.as_ref() }.local.below.get();
+        if CURRENT.get() == this.as_ptr() {
+            CURRENT.set(below);
+            return;
+        }
+        let mut at = CURRENT.get();
+        // SAFETY: every home in the list is bound on this thread, so it is alive and its `local` is ours.
+        while let Some(home) = unsafe { at.as_ref() } {
+            at = home.local.below.get();
+            if at == this.as_ptr() {
+                home.local.below.set(below);
+                return;
+            }
+        }
+    }
+
+    /// Ends a home whose pool is gone. It is freed when all nodes are back: now, or by whoever brings the last.
+    ///
+    /// A home that is still bound, because somebody has forgotten the guard, stays: its thread may still find it.
+    pub fn close(this: NonNull<Home>) {
+        // SAFETY: the pool that the caller drops kept its home alive.
+        let home = unsafe { this.as_ref() };
+        if !home.shared.bound.load(Ordering::Acquire).is_null() {
+            return;
+        }
+        home.flush_away();
+        let chain = home.shared.returns.swap(CLOSED, Ordering::Acquire);
+        home.push_all(chain);
+        let out = home.local.counts.carved.get() as i64 - home.free_nodes() as i64;
+        Home::settle(this.as_ptr(), out);
+    }
+
+    /// Nodes on all free lists.
+    fn free_nodes(&self) -> u64 {
+        let mut nodes = 0;
+        for list in &self.local.free {
+            let mut next = list.get();
+            while let Some(node) = next {
+                // SAFETY: nodes on a free list are valid and ours alone.
+                next = unsafe { node.as_ref() }.next();
+                nodes += 1;
+            }
+        }
+        nodes
+    }
+
+    /// Changes what is owed to a closed home, and frees it when that makes it zero.
+    fn settle(this: *const Home, change: i64) {
+        // SAFETY: the caller brings nodes that this home still waits for, or closes it: it is not freed yet.
+        let owed = unsafe { &(*this).shared.owed };
+        if owed.fetch_add(change, Ordering::Release) + change != 0 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        // SAFETY: made from a box in `create`; the pool is gone and every node is back, so nobody else points here.
+        drop(unsafe { Box::from_raw(this.cast_mut()) });
+    }
+
+    /// Gives `nodes` nodes, linked from `first` to `last`, back to their home.
+    fn send_back(this: *const Home, first: *mut Node, last: *mut Node, nodes: u32) {
+        // SAFETY: a home stays alive until its nodes are back, and these are not.
+        let returns = unsafe { &(*this).shared.returns };
+        let mut top = returns.load(Ordering::Relaxed);
+        while top != CLOSED {
+            // SAFETY: the caller gives up the chain, valid and its own alone.
+            unsafe { &*last }.set_next(NonNull::new(top));
+            match returns.compare_exchange_weak(top, first, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+        Home::settle(this, -i64::from(nodes));
+    }
+}
+
+impl Away {
+    fn empty() -> Away {
+        Away {
+            home: Cell::new(null()),
+            first: Cell::new(null_mut()),
+            last: Cell::new(null_mut()),
+            nodes: Cell::new(0),
+        }
+    }
+
+    fn push(&self, node: NonNull<Node>) {
+        if self.nodes.get() == 0 {
+            self.last.set(node.as_ptr());
+        }
+        // SAFETY: the caller gives up the node, valid and its own alone.
+        unsafe { node.as_ref() }.set_next(NonNull::new(self.first.get()));
+        self.first.set(node.as_ptr());
+        self.nodes.set(self.nodes.get() + 1);
+    }
+
+    fn flush(&self) {
+        let nodes = self.nodes.replace(0);
+        let first = self.first.replace(null_mut());
+        if nodes != 0 {
+            Home::send_back(self.home.get(), first, self.last.get(), nodes);
+        }
+        // The home may be gone as soon as its nodes are back, and another one lie at its address.
+        self.home.set(null());
+    }
+}
+
+/// Gives a free node back: to this thread's innermost pool if it is from there, by way of it if it is not, or to its home
+/// if no pool is bound here.
+///
+/// # Safety
+/// The caller gives up `node`, which nobody else holds and whose block nobody views.
+#[inline]
+pub(crate) unsafe fn give_back(node: NonNull<Node>) {
+    let current = CURRENT.get();
+    // SAFETY: the caller promises a valid node.
+    let home = unsafe { node.as_ref() }.home.get();
+    // SAFETY: a home that is bound is not freed, even if its pool is gone.
+    match unsafe { current.as_ref() } {
+        Some(bound) if current == home => bound.push(node),
+        Some(bound) => bound.send_away(node),
+        None => Home::send_back(home, node.as_ptr(), node.as_ptr(), 1),
+    }
+}
+
+/// Identifies this thread among all that live.
+#[inline]
+fn this_thread() -> *mut () {
+    CURRENT.with(|current| core::ptr::from_ref(current).cast_mut().cast())
+}
+
+#[inline]
+fn add(count: &Cell<u64>, more: u64) {
+    count.set(count.get() + more);
+}

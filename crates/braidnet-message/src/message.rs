@@ -1,0 +1,256 @@
+//! The message: one pointer to a view of a buffer, and of its continuation.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use crate::home::give_back;
+use crate::node::Node;
+use crate::sync::{Ordering, fence};
+
+/// A message: a view of a buffer with room in front and behind, and of the blocks that continue it.
+///
+/// It is one pointer, so that passing it on moves no bytes, and `Option<Message>` is as small. It is `Send`, and neither
+/// `Clone` (sharing is explicit and counted: [`share`](Message::share)) nor `Sync`. Dropping it gives its memory back to the
+/// pool that it came from.
+///
+/// *First block* means the bytes that the message itself views, *whole* these and the blocks of its continuation.
+#[repr(transparent)]
+pub struct Message {
+    node: NonNull<Node>,
+    _node: PhantomData<Node>,
+}
+
+// SAFETY: the holder of a message holds its nodes alone; what it shares with others (the counts of blocks, the homes) is
+// atomic, and bytes of a block are written only by a holder that has found itself alone with the block.
+unsafe impl Send for Message {}
+
+impl Message {
+    /// The message of a complete node.
+    ///
+    /// # Safety
+    /// The caller gives up `node`, valid, from `reset_as_block` or `reset_as_view`, and pointed to by no other message.
+    #[inline]
+    pub(crate) unsafe fn from_node(node: NonNull<Node>) -> Message {
+        Message {
+            node,
+            _node: PhantomData,
+        }
+    }
+
+    /// The node, given up.
+    #[inline]
+    pub(crate) fn into_node(self) -> NonNull<Node> {
+        let node = self.node;
+        core::mem::forget(self);
+        node
+    }
+
+    /// The address of the node.
+    #[inline]
+    pub(crate) fn as_node(&self) -> NonNull<Node> {
+        self.node
+    }
+
+    #[inline]
+    pub(crate) fn node(&self) -> &Node {
+        // SAFETY: the node is valid while a message points to it.
+        unsafe { self.node.as_ref() }
+    }
+
+    /// The bytes of the first block.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.node().bytes()
+    }
+
+    /// The number of bytes in the first block.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.node().len()
+    }
+
+    /// Whether the first block has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes in front of the first block that [`prepend`](Message::prepend) may take, if the block is unique.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.node().start.get() as usize
+    }
+
+    /// Bytes behind the first block that [`append`](Message::append) may take, if the block is unique.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        let node = self.node();
+        (node.capacity.get() - node.end.get()) as usize
+    }
+
+    /// Whether no other message views the first block's buffer, so that it may be written.
+    #[inline]
+    pub fn is_unique(&self) -> bool {
+        self.node().is_unique()
+    }
+
+    /// The bytes of the first block, to be written; `None` if the block is not unique. Forgets the [sum](Message::sum).
+    #[inline]
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let node = self.node();
+        if !node.is_unique() {
+            return None;
+        }
+        node.clear_sum();
+        let (start, end) = (node.start.get(), node.end.get());
+        // SAFETY: the block is unique, and the borrow of the message lasts as long as the slice.
+        Some(unsafe { self.slice_mut(start, end) })
+    }
+
+    /// The first `n` bytes of the first block, to be written: headers. The sum of bytes behind them stays known.
+    ///
+    /// `None` if the block is not unique or shorter.
+    #[inline]
+    pub fn front_mut(&mut self, n: usize) -> Option<&mut [u8]> {
+        let node = self.node();
+        if n > node.len() || !node.is_unique() {
+            return None;
+        }
+        let start = node.start.get();
+        let end = start + n as u32;
+        if node.sum_start.get() < end {
+            node.clear_sum();
+        }
+        // SAFETY: the block is unique, and the borrow of the message lasts as long as the slice.
+        Some(unsafe { self.slice_mut(start, end) })
+    }
+
+    /// Grows the first block by `n` bytes at its front, and returns these to be written.
+    ///
+    /// `None`, and nothing done, if the block is not unique or the headroom less.
+    #[inline]
+    pub fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
+        let node = self.node();
+        let start = node.start.get();
+        if n > start as usize || !node.is_unique() {
+            return None;
+        }
+        let grown = start - n as u32;
+        node.start.set(grown);
+        // SAFETY: the block is unique, and the borrow of the message lasts as long as the slice.
+        Some(unsafe { self.slice_mut(grown, start) })
+    }
+
+    /// Grows the first block by `n` bytes at its end, and returns these to be written. A continuation comes behind them.
+    ///
+    /// `None`, and nothing done, if the block is not unique or the tailroom less.
+    #[inline]
+    pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
+        let node = self.node();
+        if n > self.tailroom() || !node.is_unique() {
+            return None;
+        }
+        let end = node.end.get();
+        let grown = end + n as u32;
+        node.end.set(grown);
+        // SAFETY: the block is unique, and the borrow of the message lasts as long as the slice.
+        Some(unsafe { self.slice_mut(end, grown) })
+    }
+
+    /// Bytes of the buffer, to be written.
+    ///
+    /// # Safety
+    /// The block is unique, and `start..end` lies within its capacity.
+    #[inline]
+    unsafe fn slice_mut(&mut self, start: u32, end: u32) -> &mut [u8] {
+        let block = self.node().block.get();
+        // SAFETY: `start` is within the block, by the caller's promise.
+        let first = unsafe { block.add(start as usize) };
+        // SAFETY: slabs are allocated zeroed, so the bytes are initialised; by the caller's promise nobody else views
+        // the block, and the result borrows the only message that does.
+        unsafe { core::slice::from_raw_parts_mut(first, (end - start) as usize) }
+    }
+}
+
+impl Node {
+    /// The bytes that the node's message views.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `start` is within the block.
+        let first = unsafe { self.block.get().add(self.start.get() as usize) };
+        // SAFETY: the bytes are initialised (slabs are allocated zeroed), and the message's count on the block keeps
+        // everybody from writing them as long as it is borrowed.
+        unsafe { core::slice::from_raw_parts(first, self.len()) }
+    }
+
+    /// Whether the message that points to this node is the only one that views its block.
+    #[inline]
+    pub(crate) fn is_unique(&self) -> bool {
+        // SAFETY: the count that the message holds keeps the owner alive.
+        let owner = unsafe { &*self.owner.get() };
+        // Acquire: what others read from the block happened before they gave their counts back.
+        owner.refs.load(Ordering::Acquire) == 1
+    }
+}
+
+impl Drop for Message {
+    #[inline]
+    fn drop(&mut self) {
+        let node = self.node();
+        if node.next().is_none() && !node.is_view() && node.refs.load(Ordering::Acquire) == 1 {
+            // SAFETY: this message was the only one of the block and of the node.
+            unsafe { give_back(self.node) };
+        } else {
+            release_chain(self.node);
+        }
+    }
+}
+
+/// Gives up the message of `node` and its continuation.
+#[inline(never)]
+fn release_chain(node: NonNull<Node>) {
+    let mut next = Some(node);
+    while let Some(node) = next {
+        // SAFETY: the chain is given up by the message that is dropped, its nodes are valid.
+        next = unsafe { node.as_ref() }.next();
+        release(node);
+    }
+}
+
+/// Gives up the message of `node`: its count on the block, and the node itself if it is a view.
+#[inline]
+fn release(node: NonNull<Node>) {
+    // SAFETY: given up by the message that is dropped, so valid.
+    let view = unsafe { node.as_ref() };
+    let owner = view.owner.get();
+    if view.is_view() {
+        // SAFETY: a view's node is held by its message alone, and nobody views its own block.
+        unsafe { give_back(node) };
+    }
+    // SAFETY: the count that the message held keeps the owner alive.
+    let refs = unsafe { &(*owner).refs };
+    if refs.load(Ordering::Acquire) != 1 {
+        if refs.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        refs.store(1, Ordering::Relaxed);
+    }
+    if let Some(owner) = NonNull::new(owner.cast_mut()) {
+        // SAFETY: the last count is given up, and with it the owner's node: its own message is gone.
+        unsafe { give_back(owner) };
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("kind", &self.kind())
+            .field("len", &self.len())
+            .field("total_len", &self.total_len())
+            .field("headroom", &self.headroom())
+            .field("unique", &self.is_unique())
+            .finish_non_exhaustive()
+    }
+}

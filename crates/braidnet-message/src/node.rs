@@ -1,0 +1,312 @@
+//! The header in front of every block, and the size classes of the blocks.
+
+use core::alloc::Layout;
+use core::cell::{Cell, UnsafeCell};
+use core::mem::{offset_of, size_of};
+use core::ptr::NonNull;
+
+use crate::home::Home;
+use crate::metadata::Kind;
+use crate::sync::{AtomicU32, Ordering};
+
+/// Words of a message's scratch.
+pub(crate) const NOTE_WORDS: usize = 14;
+
+/// The header of a message, in front of its block in one allocation of a size class.
+///
+/// Every field is a cell or an atomic, so that shared references to a node are always allowed. Who may touch what:
+///
+/// * `refs`: whoever holds a message that views this node's block, atomically.
+/// * `home`, `class`: written when the node is carved, constant from then on.
+/// * everything else: the holder of the one [`Message`](crate::Message) that points to this node. When that message is
+///   dropped while views of the block are left, nobody touches these fields until the last view frees the node.
+///
+/// The first cache line holds what every message needs; the scratch of modules lies behind it.
+#[repr(C, align(64))]
+pub(crate) struct Node {
+    /// The first byte of the block: this node's own, or the owner's if this node is a view.
+    pub block: Cell<*mut u8>,
+    /// Offset of the message's first byte in the block.
+    pub start: Cell<u32>,
+    /// Offset behind the message's last byte in the block.
+    pub end: Cell<u32>,
+    /// Bytes in the block.
+    pub capacity: Cell<u32>,
+    /// Messages that view this node's block; 1 while the node lies on a free list.
+    pub refs: AtomicU32,
+    /// The next block of a composite message, or the next node of a free list.
+    pub next: UnsafeCell<Option<NonNull<Node>>>,
+    /// The node whose block is viewed: this one, or another.
+    pub owner: Cell<*const Node>,
+    /// Where the node returns to.
+    pub home: Cell<*const Home>,
+    /// Index into [`CAPACITY`].
+    pub class: Cell<u8>,
+    pub kind: Cell<Kind>,
+    pub band: Cell<u8>,
+    /// Index of the bucket that the message's connection lies in.
+    pub bucket: Cell<u16>,
+    /// The sum of `sum_start..sum_end`.
+    pub sum: Cell<u16>,
+    /// Offsets in the block between which the sum is known: empty if none is. Always within `start..end`.
+    pub sum_start: Cell<u32>,
+    pub sum_end: Cell<u32>,
+
+    pub connection: Cell<u64>,
+    pub position: Cell<u64>,
+    pub ticket: Cell<u64>,
+    /// Bytes in the continuation blocks. Means something only in a head whose `next` is set.
+    pub rest_len: Cell<usize>,
+    /// The last continuation block. Means something only in a head whose `next` is set.
+    pub last: Cell<Option<NonNull<Node>>>,
+    /// Scratch for what a module's order-free part leaves to its ordered part.
+    pub notes: UnsafeCell<[u64; NOTE_WORDS]>,
+}
+
+const _: () = {
+    assert!(
+        offset_of!(Node, connection) == 64,
+        "the hot fields fill one cache line"
+    );
+    assert!(size_of::<Node>() == NODE_SIZE);
+};
+
+/// Bytes of a node, and the offset of its own block behind its address.
+pub(crate) const NODE_SIZE: usize = 256;
+
+/// The number of size classes.
+pub(crate) const CLASSES: usize = 7;
+
+/// The class of nodes without a block of their own.
+pub(crate) const VIEW_CLASS: usize = 0;
+
+/// Bytes of block per class. Beside 128 bytes of headroom they hold: a header chain or an acknowledgement; Ethernet's
+/// 1500, FDDI's 4352 and jumbo 9000 byte packets; 16 KiB of stream; the largest IP packet. All but the first are an odd
+/// number of cache lines (with the node's four), so that the hot lines of neighbouring nodes fall into different cache
+/// sets.
+pub(crate) const CAPACITY: [usize; CLASSES] = [0, 320, 2112, 4672, 9280, 16_960, 66_624];
+
+/// Nodes carved from one slab of a class: slabs are between 64 and 256 KiB.
+pub(crate) const NODES_PER_SLAB: [usize; CLASSES] = [256, 128, 64, 32, 20, 12, 3];
+
+const _: () = {
+    let mut class = 0;
+    while class < CLASSES {
+        let slab = stride(class) * NODES_PER_SLAB[class];
+        assert!(
+            slab >= 64 << 10 && slab <= 256 << 10,
+            "slabs are 64 to 256 KiB"
+        );
+        assert!(stride(class).is_multiple_of(64), "nodes stay aligned");
+        class += 1;
+    }
+};
+
+/// The largest sum of headroom and size that one block holds.
+pub const MAX_BLOCK: usize = CAPACITY[CLASSES - 1];
+
+/// The distance between two nodes of a class in a slab.
+pub(crate) const fn stride(class: usize) -> usize {
+    NODE_SIZE + CAPACITY[class]
+}
+
+/// The layout of a class's slab, with room to align it by hand (see [`Slab`](crate::arena::Slab)).
+pub(crate) fn slab_bytes(class: usize) -> usize {
+    stride(class) * NODES_PER_SLAB[class]
+}
+
+/// The alignment of nodes.
+pub(crate) const NODE_ALIGN: usize = Layout::new::<Node>().align();
+
+/// The smallest class with a block of at least `need` bytes; `None` if there is none.
+#[inline]
+pub(crate) fn class_for(need: usize) -> Option<usize> {
+    if need > MAX_BLOCK {
+        return None;
+    }
+    let mut class = 1;
+    for capacity in &CAPACITY[1..CLASSES - 1] {
+        class += usize::from(need > *capacity);
+    }
+    Some(class)
+}
+
+impl Node {
+    /// A node as it is carved: it views its own, empty block.
+    pub fn carved(class: usize, home: *const Home) -> Node {
+        Node {
+            block: Cell::new(core::ptr::null_mut()),
+            start: Cell::new(0),
+            end: Cell::new(0),
+            capacity: Cell::new(0),
+            refs: AtomicU32::new(1),
+            next: UnsafeCell::new(None),
+            owner: Cell::new(core::ptr::null()),
+            home: Cell::new(home),
+            class: Cell::new(class as u8),
+            kind: Cell::new(Kind::Data),
+            band: Cell::new(0),
+            bucket: Cell::new(0),
+            sum: Cell::new(0),
+            sum_start: Cell::new(0),
+            sum_end: Cell::new(0),
+            connection: Cell::new(0),
+            position: Cell::new(0),
+            ticket: Cell::new(0),
+            rest_len: Cell::new(0),
+            last: Cell::new(None),
+            notes: UnsafeCell::new([0; NOTE_WORDS]),
+        }
+    }
+
+    /// The next node of the chain.
+    #[inline]
+    pub fn next(&self) -> Option<NonNull<Node>> {
+        // SAFETY: only the holder of the node (see `Node`) reads or writes `next`, and no reference to it is kept
+        // across a call that writes it: `Message::continuation` borrows the message that every writer takes by `&mut`.
+        unsafe { *self.next.get() }
+    }
+
+    /// Sets the next node of the chain. The caller holds the node alone.
+    #[inline]
+    pub fn set_next(&self, next: Option<NonNull<Node>>) {
+        // SAFETY: as in `next`.
+        unsafe { *self.next.get() = next };
+    }
+
+    /// Bytes of the block that the message sees.
+    #[inline]
+    pub fn len(&self) -> usize {
+        (self.end.get() - self.start.get()) as usize
+    }
+
+    /// Whether the message views the block of another node.
+    #[inline]
+    pub fn is_view(&self) -> bool {
+        !core::ptr::eq(self.owner.get(), self)
+    }
+
+    /// Forgets the sum.
+    #[inline]
+    pub fn clear_sum(&self) {
+        self.sum_start.set(0);
+        self.sum_end.set(0);
+    }
+
+    /// Sets everything that a fresh message finds cleared.
+    #[inline]
+    fn clear(&self) {
+        self.set_next(None);
+        self.kind.set(Kind::Data);
+        self.band.set(0);
+        self.bucket.set(0);
+        self.clear_sum();
+        self.connection.set(0);
+        self.position.set(0);
+        self.ticket.set(0);
+    }
+
+    /// Makes the free node at `this` an empty message in its own block, `headroom` bytes behind the block's start.
+    ///
+    /// # Safety
+    /// `this` points to a carved node that nobody else holds, with the provenance of its whole stride, and
+    /// `headroom` is at most the capacity of its class.
+    #[inline]
+    pub unsafe fn reset_as_block(this: NonNull<Node>, headroom: usize) {
+        // SAFETY: the block lies behind the node in the same stride, by the caller's promise.
+        let block = unsafe { this.cast::<u8>().add(NODE_SIZE) };
+        // SAFETY: the caller promises a valid node.
+        let node = unsafe { this.as_ref() };
+        node.block.set(block.as_ptr());
+        node.start.set(headroom as u32);
+        node.end.set(headroom as u32);
+        node.capacity
+            .set(CAPACITY[node.class.get() as usize] as u32);
+        node.owner.set(this.as_ptr());
+        node.clear();
+    }
+
+    /// Makes the free node at `this` a view of `start..end` of the block that `of` views, with the metadata of `of`
+    /// (but not its notes), and counts it.
+    ///
+    /// # Safety
+    /// `this` points to a carved node that nobody else holds. The caller holds `of`, and `start..end` lies within
+    /// what `of` sees.
+    #[inline]
+    pub unsafe fn reset_as_view(this: NonNull<Node>, of: &Node, start: u32, end: u32) {
+        // SAFETY: the caller promises a valid node.
+        let node = unsafe { this.as_ref() };
+        let owner = of.owner.get();
+        node.block.set(of.block.get());
+        node.start.set(start);
+        node.end.set(end);
+        node.capacity.set(of.capacity.get());
+        node.owner.set(owner);
+        node.set_next(None);
+        node.clear_sum();
+        if start <= of.sum_start.get() && of.sum_end.get() <= end {
+            node.sum.set(of.sum.get());
+            node.sum_start.set(of.sum_start.get());
+            node.sum_end.set(of.sum_end.get());
+        }
+        node.copy_metadata(of);
+        // SAFETY: `of` holds a count on its owner, so the owner is alive.
+        let owner = unsafe { &*owner };
+        count_one_more(&owner.refs);
+    }
+
+    /// Copies kind, band, bucket, connection, position and ticket.
+    #[inline]
+    pub fn copy_metadata(&self, from: &Node) {
+        self.kind.set(from.kind.get());
+        self.band.set(from.band.get());
+        self.bucket.set(from.bucket.get());
+        self.connection.set(from.connection.get());
+        self.position.set(from.position.get());
+        self.ticket.set(from.ticket.get());
+    }
+}
+
+/// Takes a count for another view, while holding one.
+///
+/// A count of one is the caller's own, and a message is not `Sync`: nobody else can count now, so a plain store does.
+#[inline]
+fn count_one_more(refs: &AtomicU32) {
+    if refs.load(Ordering::Relaxed) == 1 {
+        refs.store(2, Ordering::Relaxed);
+        return;
+    }
+    if refs.fetch_add(1, Ordering::Relaxed) > u32::MAX / 2 {
+        // As many views as this need half a TiB of nodes; wrapping would free a block in use.
+        std::process::abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packet_size_that_matters_fits_the_class_meant_for_it() {
+        let rows = [
+            (0, 0, 1),
+            (128, 192, 1),
+            (128, 193, 2),
+            (128, 1500, 2),
+            (128, 1984, 2),
+            (128, 4352, 3),
+            (128, 9000, 4),
+            (128, 16_384, 5),
+            (128, 65_535, 6),
+            (MAX_BLOCK, 0, 6),
+        ];
+        for (headroom, size, class) in rows {
+            assert_eq!(
+                class_for(headroom + size),
+                Some(class),
+                "{headroom} + {size}"
+            );
+        }
+        assert_eq!(class_for(MAX_BLOCK + 1), None);
+    }
+}

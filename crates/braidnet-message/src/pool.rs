@@ -1,0 +1,168 @@
+//! One processor's cache of nodes.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::arena::Arena;
+use crate::home::{Home, PoolCounters};
+use crate::message::Message;
+use crate::node::{Node, VIEW_CLASS, class_for};
+
+/// One processor's cache of free nodes and blocks (PLP §6).
+///
+/// It may move between threads, but is used by one at a time. Where it is [bound](Pool::bind), messages that are dropped
+/// find their way back into it without an atomic operation.
+///
+/// ```
+/// use braidnet_message::{Arena, Pool};
+///
+/// let arena = Arena::new(16 << 20);
+/// let mut pool = Pool::new(&arena);
+/// let mut pool = pool.bind();
+/// let mut message = pool.allocate(128, 1500).expect("the arena is not spent");
+/// message.append(5).expect("1500 bytes were asked for").copy_from_slice(b"hello");
+/// message.prepend(2).expect("128 bytes of headroom").copy_from_slice(b"> ");
+/// assert_eq!(message.bytes(), b"> hello");
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    home: NonNull<Home>,
+}
+
+// SAFETY: a home's `local` part is used only through its pool, and where the pool is bound. `Pool::home` and `Home::close`
+// refuse it to a thread other than the one where it is bound; its content (pointers to owned memory) may move.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    /// A pool without memory yet; it takes slabs from `arena` as it needs them and keeps them until it is dropped and
+    /// all of its messages are.
+    pub fn new(arena: &Arc<Arena>) -> Pool {
+        Pool {
+            home: Home::create(arena),
+        }
+    }
+
+    /// Makes this the pool that messages dropped on this thread return to, until the guard is dropped.
+    ///
+    /// Several pools may be bound on one thread; the one bound last counts. Messages of the others, and of pools of other
+    /// threads, are collected and sent home in batches, at the latest when the guard is dropped.
+    ///
+    /// # Panics
+    /// If a guard of this pool was forgotten (`mem::forget`) on another thread.
+    pub fn bind(&mut self) -> Bound<'_> {
+        self.home();
+        Home::bind(self.home);
+        Bound {
+            home: self.home,
+            pool: self,
+            _not_send: PhantomData,
+        }
+    }
+
+    /// An empty message with at least `headroom` bytes in front of it and at least `size` behind.
+    ///
+    /// What lies there is zero or the rest of an earlier message. `None`, and counted as refused, if the arena's limit
+    /// is reached or `headroom + size` is more than [`MAX_BLOCK`](crate::MAX_BLOCK).
+    #[inline]
+    pub fn allocate(&mut self, headroom: usize, size: usize) -> Option<Message> {
+        let home = self.home();
+        let Some(class) = headroom.checked_add(size).and_then(class_for) else {
+            return home.refuse();
+        };
+        let node = home.take(class)?;
+        // SAFETY: the node was free and is from a class whose blocks hold `headroom`.
+        unsafe { Node::reset_as_block(node, headroom) };
+        // SAFETY: the node is ours alone and complete.
+        Some(unsafe { Message::from_node(node) })
+    }
+
+    /// A message with a copy of `bytes` and at least `headroom` bytes in front; `None` as for [`Pool::allocate`].
+    pub fn copy_from_slice(&mut self, headroom: usize, bytes: &[u8]) -> Option<Message> {
+        self.copy_from_slice_sized(headroom, bytes, bytes.len())
+    }
+
+    /// The same, with at least `size` bytes for the copy and what comes behind it.
+    pub(crate) fn copy_from_slice_sized(
+        &mut self,
+        headroom: usize,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<Message> {
+        let mut message = self.allocate(headroom, size)?;
+        message.append(bytes.len())?.copy_from_slice(bytes);
+        Some(message)
+    }
+
+    /// A view of `start..end` of the block that `of` views.
+    ///
+    /// # Safety
+    /// The caller holds `of`, and `start..end` lies within what it sees.
+    #[inline]
+    pub(crate) unsafe fn view(&mut self, of: &Node, start: u32, end: u32) -> Option<Message> {
+        let node = self.home().take(VIEW_CLASS)?;
+        // SAFETY: the node was free; the rest is the caller's promise.
+        unsafe { Node::reset_as_view(node, of, start, end) };
+        // SAFETY: the node is ours alone and complete.
+        Some(unsafe { Message::from_node(node) })
+    }
+
+    /// Sends the messages of other pools that were dropped here home, without waiting for a full batch.
+    pub fn flush_away(&mut self) {
+        self.home().flush_away();
+    }
+
+    /// What the pool did so far.
+    pub fn counters(&self) -> PoolCounters {
+        self.home().counters()
+    }
+
+    #[inline]
+    fn home(&self) -> &Home {
+        // SAFETY: the home is not freed before `Pool::drop`.
+        let home = unsafe { self.home.as_ref() };
+        assert!(
+            home.is_ours(),
+            "the pool is bound on another thread, its guard forgotten"
+        );
+        home
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        Home::close(self.home);
+    }
+}
+
+/// A pool while it is bound to the thread; see [`Pool::bind`].
+#[derive(Debug)]
+pub struct Bound<'a> {
+    pool: &'a mut Pool,
+    /// What was bound: `pool` may have been exchanged for another since.
+    home: NonNull<Home>,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Deref for Bound<'_> {
+    type Target = Pool;
+
+    #[inline]
+    fn deref(&self) -> &Pool {
+        self.pool
+    }
+}
+
+impl DerefMut for Bound<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Pool {
+        self.pool
+    }
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        Home::unbind(self.home);
+    }
+}
