@@ -1,0 +1,60 @@
+//! What the modules of this crate leave in a message for each other.
+
+use braidnet_wire::address::{Address, Tuple};
+use braidnet_wire::tcp::TcpHeader;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Between IP and what stands on it. On the way up IP leaves it, its header stripped; on the way down the transport
+/// leaves it, and IP makes the header of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Datagram {
+    /// Who sent it.
+    pub source: Address,
+    /// Whom it is for.
+    pub destination: Address,
+    /// Protocol number of the payload.
+    pub protocol: u8,
+    /// Time to live; 0 on the way down means the stack's default.
+    pub ttl: u8,
+    /// Bit set [`Datagram::BROADCAST`] and its neighbours.
+    pub flags: u8,
+    /// Zero.
+    pub reserved: u8,
+}
+
+impl Datagram {
+    /// Bit of `flags`: it came to a broadcast or multicast address, and nothing may be said in reply that RFC 1122
+    /// §3.2.2 forbids.
+    pub const BROADCAST: u8 = 1;
+}
+
+/// Between the order-free part of TCP on the way up and its core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Arrival {
+    /// The parsed header.
+    pub header: TcpHeader,
+    /// The flow, seen from this host.
+    pub tuple: Tuple,
+    /// Its keyed hash.
+    pub hash: u64,
+}
+
+/// Between the core of TCP and the order-free part on the way down, which makes header and checksum of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Departure {
+    /// The header to make.
+    pub header: TcpHeader,
+    /// The flow, seen from this host.
+    pub tuple: Tuple,
+}
+
+/// Between UDP and what stands on it, both ways: the flow, seen from this host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct UdpFlow {
+    /// The flow.
+    pub tuple: Tuple,
+}

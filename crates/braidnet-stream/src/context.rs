@@ -1,0 +1,114 @@
+//! The context: the only way out of a module.
+
+use crate::bucket::BucketId;
+use crate::counters::{Counter, Counters};
+use crate::module::Direction;
+use crate::queues::{QueueId, Queues};
+use braidnet_message::{Message, Pool};
+use braidnet_wire::time::Instant;
+
+/// What a module sees of the world during one call, and where everything that it makes goes.
+pub struct Context<'a> {
+    pub(crate) now: Instant,
+    pub(crate) direction: Direction,
+    /// The bucket whose perimeter is entered, in a core.
+    pub(crate) bucket: Option<BucketId>,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) queues: &'a mut Queues,
+    pub(crate) counters: &'a Counters,
+    pub(crate) counter_base: usize,
+    pub(crate) up: &'a [QueueId],
+    pub(crate) down: &'a [QueueId],
+    pub(crate) deadline: Instant,
+}
+
+impl Context<'_> {
+    /// The time, read once for the whole turn.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The processor's buffers.
+    #[inline]
+    pub fn pool(&mut self) -> &mut Pool {
+        self.pool
+    }
+
+    /// The bucket that the core works in; `None` outside every perimeter.
+    pub fn bucket(&self) -> Option<BucketId> {
+        self.bucket
+    }
+
+    /// Hands a message to the neighbour above.
+    #[inline]
+    pub fn up(&mut self, message: Message) {
+        self.up_link(0, message);
+    }
+
+    /// Hands a message up the `link`-th upper link; the last one if there are fewer.
+    #[inline]
+    pub fn up_link(&mut self, link: usize, message: Message) {
+        let queue = self.up[link.min(self.up.len() - 1)];
+        self.emit(queue, message);
+    }
+
+    /// Hands a message to the neighbour below.
+    #[inline]
+    pub fn down(&mut self, message: Message) {
+        self.down_link(0, message);
+    }
+
+    /// Hands a message down the `link`-th lower link; the last one if there are fewer.
+    #[inline]
+    pub fn down_link(&mut self, link: usize, message: Message) {
+        let queue = self.down[link.min(self.down.len() - 1)];
+        self.emit(queue, message);
+    }
+
+    /// Hands a message on in the direction of the run being worked on (ASX's `put_next`).
+    #[inline]
+    pub fn put_next(&mut self, message: Message) {
+        match self.direction {
+            Direction::Up => self.up(message),
+            Direction::Down => self.down(message),
+        }
+    }
+
+    /// Turns a message round: hands it to the neighbour that the run came from.
+    #[inline]
+    pub fn reply(&mut self, message: Message) {
+        match self.direction {
+            Direction::Up => self.down(message),
+            Direction::Down => self.up(message),
+        }
+    }
+
+    #[inline]
+    fn emit(&mut self, queue: QueueId, mut message: Message) {
+        if let Some(bucket) = self.bucket {
+            message.set_bucket(bucket.0);
+        }
+        self.queues.push(queue, message);
+    }
+
+    /// Adds to one of the module's counters.
+    #[inline]
+    pub fn count(&mut self, counter: Counter, by: u64) {
+        self.counters.add(self.counter_base + usize::from(counter.0), by);
+    }
+
+    /// Drops a message under the name of one of the module's counters.
+    #[inline]
+    pub fn drop(&mut self, message: Message, reason: Counter) {
+        self.count(reason, 1);
+        drop(message);
+    }
+
+    /// Asks that [`Module::expire`](crate::Module::expire) be called for this bucket at `at` or soon after. The
+    /// earliest wish of all modules stands; a wish that has become void costs one early call.
+    #[inline]
+    pub fn wake_at(&mut self, at: Instant) {
+        self.deadline = self.deadline.min(at);
+    }
+}

@@ -1,0 +1,120 @@
+//! Control messages of connection-oriented streams: what a head and a transport say to each other beside data.
+//!
+//! They are typed words in a message's notes, in the manner of TPI's primitives (DEMUX §2.2.1), and travel through the
+//! same queues as data, so that order between data and control is kept.
+
+use crate::bucket::ConnectionId;
+use braidnet_message::{Kind, Message, Pool};
+use braidnet_wire::address::Tuple;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// What a control message asks or tells.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum Verb {
+    /// Up: the connection is established; `tuple` is set, `value` is the number of bytes that may be sent, `detail`
+    /// the largest segment in bytes.
+    Connected = 1,
+    /// Up: `value` more bytes may be sent.
+    Space = 2,
+    /// Up: the peer has sent everything it will (after all data before it).
+    EndOfData = 3,
+    /// Up: the connection is gone; `detail` says why ([`Control::CLOSED`] and its neighbours).
+    Closed = 4,
+    /// Down: the application took `value` bytes; the window may open.
+    Credit = 16,
+    /// Down: no more data from this side.
+    Close = 17,
+    /// Down: reset the connection.
+    Abort = 18,
+    /// Down: open a connection for `tuple`; `value` comes back in [`Verb::Connected`]'s or [`Verb::Closed`]'s `value`
+    /// high half is free for the caller.
+    Connect = 19,
+    /// Down: send what has been gathered now.
+    Flush = 20,
+}
+
+impl Verb {
+    fn from_word(word: u32) -> Option<Verb> {
+        [
+            Verb::Connected,
+            Verb::Space,
+            Verb::EndOfData,
+            Verb::Closed,
+            Verb::Credit,
+            Verb::Close,
+            Verb::Abort,
+            Verb::Connect,
+            Verb::Flush,
+        ]
+        .into_iter()
+        .find(|verb| *verb as u32 == word)
+    }
+}
+
+/// The body of a control message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Control {
+    verb: u32,
+    /// See the verb.
+    pub detail: u32,
+    /// See the verb.
+    pub value: u64,
+    /// See the verb.
+    pub tuple: Tuple,
+    reserved: u32,
+}
+
+impl Control {
+    /// Detail of [`Verb::Closed`]: both sides finished.
+    pub const CLOSED: u32 = 0;
+    /// Detail of [`Verb::Closed`]: the peer reset the connection.
+    pub const RESET: u32 = 1;
+    /// Detail of [`Verb::Closed`]: the peer does not answer.
+    pub const TIMED_OUT: u32 = 2;
+    /// Detail of [`Verb::Closed`]: nobody listens there.
+    pub const REFUSED: u32 = 3;
+    /// Detail of [`Verb::Closed`]: no room for another connection, or the address is in use.
+    pub const NO_ROOM: u32 = 4;
+
+    /// A control of this verb, everything else zero.
+    pub fn new(verb: Verb) -> Control {
+        Control { verb: verb as u32, ..Control::default() }
+    }
+
+    /// The same with `value`.
+    pub fn value(self, value: u64) -> Control {
+        Control { value, ..self }
+    }
+
+    /// The same with `detail`.
+    pub fn detail(self, detail: u32) -> Control {
+        Control { detail, ..self }
+    }
+
+    /// The same with `tuple`.
+    pub fn tuple(self, tuple: Tuple) -> Control {
+        Control { tuple, ..self }
+    }
+
+    /// What it asks or tells; `None` if the word is no verb.
+    pub fn verb(&self) -> Option<Verb> {
+        Verb::from_word(self.verb)
+    }
+
+    /// A message that carries this, for `connection`; `None` if the pool is exhausted.
+    pub fn message(self, connection: ConnectionId, pool: &mut Pool) -> Option<Message> {
+        let mut message = pool.allocate(0, 0)?;
+        message.set_kind(Kind::Control);
+        message.set_bucket(connection.bucket().0);
+        message.set_connection(connection.0);
+        message.set_note(self);
+        Some(message)
+    }
+
+    /// What a control message carries; `None` for data.
+    pub fn of(message: &Message) -> Option<Control> {
+        (message.kind() == Kind::Control).then(|| *message.note::<Control>())
+    }
+}

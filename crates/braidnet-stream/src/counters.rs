@@ -1,0 +1,52 @@
+//! Counters with names: what was done, and every drop with its reason.
+//!
+//! Each processor counts in a block of its own with plain loads and stores (one writer), which anybody may read at any
+//! time; sums over processors are made by the reader.
+
+use crate::stream::Stream;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Index of a counter in the list that its module's [`counters`](crate::Module::counters) gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counter(pub u16);
+
+/// One processor's counters of one stream.
+#[derive(Debug)]
+pub struct Counters {
+    values: Box<[AtomicU64]>,
+}
+
+impl Counters {
+    /// All at zero.
+    pub fn new(stream: &Stream) -> Arc<Counters> {
+        Arc::new(Counters { values: (0..stream.counter_count()).map(|_| AtomicU64::new(0)).collect() })
+    }
+
+    /// Adds without a read-modify-write: only the owning processor writes.
+    #[inline]
+    pub(crate) fn add(&self, index: usize, by: u64) {
+        if let Some(value) = self.values.get(index) {
+            value.store(value.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+        }
+    }
+
+    /// The counter `name` of module `module`, 0 if there is none.
+    pub fn value(&self, stream: &Stream, module: &str, name: &str) -> u64 {
+        stream
+            .counter_names()
+            .position(|(of, called)| of == module && called == name)
+            .map_or(0, |index| self.values[index].load(Ordering::Relaxed))
+    }
+
+    /// Adds every counter that is not zero to `into`, under `module.name`.
+    pub fn collect(&self, stream: &Stream, into: &mut BTreeMap<String, u64>) {
+        for ((module, name), value) in stream.counter_names().zip(&self.values) {
+            let value = value.load(Ordering::Relaxed);
+            if value != 0 {
+                *into.entry(format!("{module}.{name}")).or_default() += value;
+            }
+        }
+    }
+}

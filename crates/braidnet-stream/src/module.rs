@@ -1,0 +1,162 @@
+//! The module: protocol code that does not know who runs it.
+
+use crate::bucket::BucketId;
+use crate::context::Context;
+use bitflags::bitflags;
+use braidnet_message::Run;
+use core::any::Any;
+
+/// Which way a message travels: up from the device (a module's read side) or down to it (its write side).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Direction {
+    /// From the tail towards the head.
+    Up,
+    /// From the head towards the tail.
+    Down,
+}
+
+impl Direction {
+    /// The other way.
+    pub const fn reversed(self) -> Direction {
+        match self {
+            Direction::Up => Direction::Down,
+            Direction::Down => Direction::Up,
+        }
+    }
+}
+
+/// A module's place in its stream, counted from the tail.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ModuleId(pub(crate) u8);
+
+impl ModuleId {
+    /// Index of the module, 0 at the tail.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a module's state belongs to, and so what may not run at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Key {
+    /// No state on the data path: the module has no core.
+    None,
+    /// One connection: the state lives in the connection's bucket.
+    Connection,
+    /// Two hosts (fragments): in the bucket that the pair hashes to.
+    HostPair,
+    /// A device (its neighbours): in [`BucketId::DEVICE`].
+    Device,
+    /// The whole stack: in [`BucketId::DEVICE`] as well, one owner writes.
+    Global,
+}
+
+bitflags! {
+    /// The functions that a module has; those it lacks are never called.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Stages: u16 {
+        /// [`Module::before`] on the way up.
+        const BEFORE_UP = 1;
+        /// [`Module::core`] on the way up.
+        const CORE_UP = 2;
+        /// [`Module::after`] on the way up.
+        const AFTER_UP = 4;
+        /// [`Module::before`] on the way down.
+        const BEFORE_DOWN = 8;
+        /// [`Module::core`] on the way down.
+        const CORE_DOWN = 16;
+        /// [`Module::after`] on the way down.
+        const AFTER_DOWN = 32;
+        /// [`Module::settle`].
+        const SETTLE = 64;
+        /// [`Module::expire`].
+        const EXPIRE = 128;
+    }
+}
+
+/// What a module keeps in one bucket. Any `Send` value will do; the module downcasts it.
+pub trait State: Any + Send {
+    /// As `Any`, for downcasting.
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+impl<T: Any + Send> State for T {
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl dyn State {
+    /// The state as the type that the module put there.
+    ///
+    /// # Panics
+    /// If the type is another: the cluster hands every module its own state, so this is our own fault.
+    pub fn of<T: State>(&mut self) -> &mut T {
+        match State::as_any(self).downcast_mut::<T>() {
+            Some(state) => state,
+            None => unreachable!("a module was handed the state of another"),
+        }
+    }
+}
+
+/// Protocol code: link, IP, TCP, XDR, a cipher, an application.
+///
+/// Work comes as a [`Run`]. **What stays in the run goes on** in its direction, to the module's next function and then
+/// to the neighbour; what the module takes out it owes an account of: handed up or down through the context, replied
+/// with, kept in its state, or dropped under a name.
+///
+/// A run passes `before` (order-free, pure, repeatable: parse, checksum, decrypt), `core` (ordered, short, owns the
+/// state of the run's bucket), `after` (order-free, pure: decode, copy out). `before` and `after` run outside every
+/// perimeter, on any processor; `core` inside that of the bucket. Cores of neighbours with nothing order-free between
+/// them run under one entry of the perimeter, which is over when nothing is left to do for the bucket; then
+/// [`settle`](Module::settle) lets each module that worked send what the whole entry made necessary (one
+/// acknowledgment for a run of segments, say).
+pub trait Module: Send + Sync + 'static {
+    /// Short name, unique in its stream: prefix of its counters.
+    fn name(&self) -> &'static str;
+
+    /// Which functions it has.
+    fn stages(&self) -> Stages;
+
+    /// What its state belongs to.
+    fn key(&self) -> Key {
+        Key::None
+    }
+
+    /// Names of its counters, drop reasons among them; [`Context::count`] and [`Context::drop`] take the index.
+    fn counters(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Makes its state for one bucket, when the bucket is made.
+    fn open(&self, bucket: BucketId) -> Box<dyn State> {
+        let _ = bucket;
+        Box::new(())
+    }
+
+    /// The order-free part that comes first.
+    fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        let _ = (direction, run, cx);
+    }
+
+    /// The ordered part. `run` holds messages of one bucket, in the order in which they entered.
+    fn core(&self, state: &mut dyn State, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        let _ = (state, direction, run, cx);
+    }
+
+    /// The order-free part that comes last.
+    fn after(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        let _ = (direction, run, cx);
+    }
+
+    /// Called once at the end of an entry of the perimeter in which this module's core ran.
+    fn settle(&self, state: &mut dyn State, cx: &mut Context<'_>) {
+        let _ = (state, cx);
+    }
+
+    /// Called inside the perimeter when a time asked for with [`Context::wake_at`] has come. It may come early or for
+    /// nothing, and must ask again for whatever is still to come.
+    fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {
+        let _ = (state, cx);
+    }
+}
