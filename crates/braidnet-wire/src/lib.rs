@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod checksum;
+mod refusal;
 pub mod seq;
 pub mod tcp;
 pub mod time;

@@ -1,7 +1,58 @@
 //! The TCP header (RFC 9293 §3.1) and the options that braidnet knows (§3.2, RFC 7323, RFC 2018).
+//!
+//! ```
+//! use braidnet_wire::address::Address;
+//! use braidnet_wire::checksum::Sum;
+//! use braidnet_wire::tcp::{self, TcpFlags, TcpHeader};
+//!
+//! let (here, there) = (Address::v4([192, 0, 2, 1]), Address::v4([192, 0, 2, 2]));
+//! let header = TcpHeader { flags: TcpFlags::ACK, window: 512, ..TcpHeader::default() };
+//!
+//! let mut segment = [0; 64];
+//! let header_len = tcp::emit(&header, 40000, 80, &mut segment);
+//! segment[header_len..header_len + 2].copy_from_slice(b"hi");
+//! let segment = &mut segment[..header_len + 2];
+//! let rest = Sum::pseudo_header(&here, &there, tcp::PROTOCOL, 22) + Sum::of(b"hi");
+//! tcp::seal(&mut segment[..header_len], rest);
+//!
+//! tcp::verify(&here, &there, segment).expect("the checksum is right");
+//! let parsed = tcp::parse(segment).expect("the header is right");
+//! assert_eq!((parsed.destination_port, parsed.header), (80, header));
+//! ```
+
+mod emit;
+mod parse;
+
+pub use emit::{emit, header_len, seal};
+pub use parse::{Parsed, TcpError, parse, verify};
 
 use crate::seq::SeqNumber;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// TCP's protocol number (RFC 9293 §1).
+pub const PROTOCOL: u8 = 6;
+/// Length in bytes of a header without options (RFC 9293 §3.1).
+pub const MIN_HEADER_LEN: usize = 20;
+/// Length in bytes of the longest header: a data offset of 15 words.
+pub const MAX_HEADER_LEN: usize = 60;
+/// The largest shift that a window scale option stands for (RFC 7323 §2.3).
+pub const MAX_WINDOW_SCALE: u8 = 14;
+/// Where the checksum stands in the header.
+pub const CHECKSUM_OFFSET: usize = 16;
+
+/// Option kinds (RFC 9293 §3.1, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3).
+mod kind {
+    pub(super) const END: u8 = 0;
+    pub(super) const NOP: u8 = 1;
+    pub(super) const MSS: u8 = 2;
+    pub(super) const WINDOW_SCALE: u8 = 3;
+    pub(super) const SACK_PERMITTED: u8 = 4;
+    pub(super) const SACK: u8 = 5;
+    pub(super) const TIMESTAMPS: u8 = 8;
+}
+
+/// The options of nearly every segment: two NOPs align the timestamps (RFC 7323 appendix A), followed by eight bytes.
+const ALIGNED_TIMESTAMPS: [u8; 4] = [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10];
 
 /// The control bits of a TCP header, as one byte (RFC 9293 §3.1).
 #[derive(
@@ -113,3 +164,6 @@ impl TcpHeader {
         self.present & bit != 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! From [`TcpHeader`] to bytes.
+
+use super::{ALIGNED_TIMESTAMPS, CHECKSUM_OFFSET, MIN_HEADER_LEN, TcpFlags, TcpHeader, kind};
+use crate::checksum::Sum;
+
+/// Length in bytes that [`emit`] gives this header: 20 to 60, a multiple of 4.
+#[inline]
+pub fn header_len(header: &TcpHeader) -> usize {
+    let options = if header.flags.contains(TcpFlags::SYN) {
+        let word = |bit| 4 * usize::from(header.has(bit));
+        let sack_permitted_or_timestamps = match header.has(TcpHeader::HAS_TIMESTAMPS) {
+            true => 12,
+            false => word(TcpHeader::HAS_SACK_PERMITTED),
+        };
+        word(TcpHeader::HAS_MSS) + sack_permitted_or_timestamps + word(TcpHeader::HAS_WINDOW_SCALE)
+    } else {
+        let timestamps = 12 * usize::from(header.has(TcpHeader::HAS_TIMESTAMPS));
+        timestamps + sack_len(header)
+    };
+    MIN_HEADER_LEN + options
+}
+
+/// Writes the header to the front of `out`, with a checksum of 0, and returns its length. [`seal`] fills the checksum
+/// in.
+///
+/// Options are laid out in whole words, so that the values in them are aligned: MSS, SACK-permitted and window scale on
+/// SYN segments only, SACK blocks on others only, and of those as many as fit: three beside timestamps, else four.
+/// Fields without their bit in `present` are not looked at.
+///
+/// # Panics
+///
+/// If `out` is shorter than [`header_len`].
+#[inline]
+pub fn emit(header: &TcpHeader, source_port: u16, destination_port: u16, out: &mut [u8]) -> usize {
+    let len = header_len(header);
+    let (fixed, options) = out[..len].split_at_mut(MIN_HEADER_LEN);
+    fixed.copy_from_slice(&fixed_part(header, source_port, destination_port, len));
+    if len == MIN_HEADER_LEN {
+        return len;
+    }
+    if let Ok(options) = <&mut [u8; 12]>::try_from(&mut *options)
+        && header.present == TcpHeader::HAS_TIMESTAMPS
+    {
+        options[..4].copy_from_slice(&ALIGNED_TIMESTAMPS);
+        options[4..8].copy_from_slice(&header.ts_value.to_be_bytes());
+        options[8..].copy_from_slice(&header.ts_echo.to_be_bytes());
+        return len;
+    }
+    let mut words = Words(options);
+    if header.flags.contains(TcpFlags::SYN) {
+        emit_syn_options(header, &mut words);
+    } else {
+        emit_options(header, &mut words);
+    }
+    len
+}
+
+/// Sums an emitted header, of which nothing else is to change, and stores the checksum of its segment. `rest` is the
+/// sum of the pseudo-header and the payload.
+///
+/// # Panics
+///
+/// If `header` is shorter than 20 bytes.
+#[inline]
+pub fn seal(header: &mut [u8], rest: Sum) {
+    let field = CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2;
+    header[field.clone()].fill(0);
+    let checksum = Sum::of(header).combine(rest).finish_bytes();
+    header[field].copy_from_slice(&checksum);
+}
+
+#[inline]
+fn fixed_part(
+    header: &TcpHeader,
+    source_port: u16,
+    destination_port: u16,
+    len: usize,
+) -> [u8; MIN_HEADER_LEN] {
+    let mut fixed = [0; MIN_HEADER_LEN];
+    fixed[..2].copy_from_slice(&source_port.to_be_bytes());
+    fixed[2..4].copy_from_slice(&destination_port.to_be_bytes());
+    fixed[4..8].copy_from_slice(&header.seq.value().to_be_bytes());
+    fixed[8..12].copy_from_slice(&header.ack.value().to_be_bytes());
+    fixed[12] = (len as u8 / 4) << 4;
+    fixed[13] = header.flags.0;
+    fixed[14..16].copy_from_slice(&header.window.to_be_bytes());
+    fixed[18..].copy_from_slice(&header.urgent.to_be_bytes());
+    fixed
+}
+
+/// At most 20 bytes.
+fn emit_syn_options(header: &TcpHeader, words: &mut Words<'_>) {
+    if header.has(TcpHeader::HAS_MSS) {
+        let [high, low] = header.mss.to_be_bytes();
+        words.push([kind::MSS, 4, high, low]);
+    }
+    match (
+        header.has(TcpHeader::HAS_TIMESTAMPS),
+        header.has(TcpHeader::HAS_SACK_PERMITTED),
+    ) {
+        // SACK-permitted takes the place of the two NOPs.
+        (true, true) => push_timestamps(
+            header,
+            [kind::SACK_PERMITTED, 2, kind::TIMESTAMPS, 10],
+            words,
+        ),
+        (true, false) => push_timestamps(header, ALIGNED_TIMESTAMPS, words),
+        (false, true) => words.push([kind::NOP, kind::NOP, kind::SACK_PERMITTED, 2]),
+        (false, false) => {}
+    }
+    if header.has(TcpHeader::HAS_WINDOW_SCALE) {
+        words.push([kind::NOP, kind::WINDOW_SCALE, 3, header.window_scale]);
+    }
+}
+
+/// At most 40 bytes.
+fn emit_options(header: &TcpHeader, words: &mut Words<'_>) {
+    if header.has(TcpHeader::HAS_TIMESTAMPS) {
+        push_timestamps(header, ALIGNED_TIMESTAMPS, words);
+    }
+    let blocks = sack_blocks_that_fit(header);
+    if blocks > 0 {
+        words.push([kind::NOP, kind::NOP, kind::SACK, 2 + 8 * blocks as u8]);
+        for block in &header.sack_blocks()[..blocks] {
+            words.push(block.left.value().to_be_bytes());
+            words.push(block.right.value().to_be_bytes());
+        }
+    }
+}
+
+fn push_timestamps(header: &TcpHeader, lead: [u8; 4], words: &mut Words<'_>) {
+    words.push(lead);
+    words.push(header.ts_value.to_be_bytes());
+    words.push(header.ts_echo.to_be_bytes());
+}
+
+/// RFC 2018 §3: four blocks fill the option space, and RFC 7323's timestamps take the place of one.
+#[inline]
+fn sack_blocks_that_fit(header: &TcpHeader) -> usize {
+    let most = if header.has(TcpHeader::HAS_TIMESTAMPS) {
+        3
+    } else {
+        4
+    };
+    usize::from(header.sack_count).min(most)
+}
+
+#[inline]
+fn sack_len(header: &TcpHeader) -> usize {
+    match sack_blocks_that_fit(header) {
+        0 => 0,
+        blocks => 4 + 8 * blocks,
+    }
+}
+
+/// Writes word after word into the option space, which [`header_len`] made large enough.
+struct Words<'a>(&'a mut [u8]);
+
+impl Words<'_> {
+    fn push(&mut self, word: [u8; 4]) {
+        let (front, rest) = core::mem::take(&mut self.0).split_at_mut(4);
+        front.copy_from_slice(&word);
+        self.0 = rest;
+    }
+}

@@ -1,0 +1,201 @@
+//! From bytes to [`TcpHeader`].
+
+use super::{
+    ALIGNED_TIMESTAMPS, MAX_WINDOW_SCALE, MIN_HEADER_LEN, PROTOCOL, SackBlock, TcpFlags, TcpHeader,
+    kind,
+};
+use crate::address::Address;
+use crate::checksum::Sum;
+use crate::refusal::refusals;
+use crate::seq::SeqNumber;
+
+refusals! {
+    /// Why a TCP segment is refused before any connection is looked for.
+    pub enum TcpError {
+        /// Fewer than 20 bytes.
+        Truncated: "tcp_truncated", "shorter than a TCP header";
+        /// A data offset of less than 5 words.
+        DataOffsetTooSmall: "tcp_data_offset_too_small", "TCP data offset inside the fixed header";
+        /// A data offset beyond the segment.
+        DataOffsetPastEnd: "tcp_data_offset_past_end", "TCP data offset past the end of the segment";
+        /// The last byte of the options begins an option that needs a length.
+        OptionWithoutLength: "tcp_option_without_length", "TCP option without a length byte";
+        /// An option whose length is 0 or 1, which does not cover its own kind and length.
+        OptionTooShort: "tcp_option_too_short", "TCP option length of 0 or 1";
+        /// An option that ends past the data offset.
+        OptionPastEnd: "tcp_option_past_end", "TCP option past the end of the header";
+        /// A maximum segment size option whose length is not 4.
+        MssLength: "tcp_mss_option_length", "TCP maximum segment size option of a wrong length";
+        /// A window scale option whose length is not 3.
+        WindowScaleLength: "tcp_window_scale_option_length", "TCP window scale option of a wrong length";
+        /// A SACK-permitted option whose length is not 2.
+        SackPermittedLength: "tcp_sack_permitted_option_length", "TCP SACK-permitted option of a wrong length";
+        /// A SACK option whose length is not that of one to four blocks.
+        SackLength: "tcp_sack_option_length", "TCP SACK option that does not hold whole blocks";
+        /// A timestamps option whose length is not 10.
+        TimestampsLength: "tcp_timestamps_option_length", "TCP timestamps option of a wrong length";
+        /// The checksum does not match.
+        Checksum: "tcp_checksum_wrong", "TCP checksum wrong";
+    }
+}
+
+/// What [`parse`] finds in a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parsed {
+    /// The sender's port.
+    pub source_port: u16,
+    /// The receiver's port.
+    pub destination_port: u16,
+    /// All but the ports.
+    pub header: TcpHeader,
+    /// Where the payload starts: 20 to 60 bytes, at most the segment's length.
+    pub header_len: usize,
+}
+
+/// Parses the header of a segment, which ends where the IP payload ends. The checksum is [`verify`]'s.
+///
+/// - MSS, window scale and SACK-permitted count on SYN segments only and are skipped elsewhere, as are SACK blocks on
+///   SYN segments and unknown kinds everywhere (RFC 9293 §3.1, RFC 7323 §2.2, RFC 2018 §2).
+/// - Of an option that comes twice, the last one wins.
+/// - A window scale above 14 is kept as 14 (RFC 7323 §2.3).
+/// - An MSS is kept as it is, 0 included, and SACK blocks are neither ordered nor held against a window: whether they
+///   make sense is for the connection to say. So are control bits that exclude each other, and an urgent pointer
+///   without [`TcpFlags::URG`].
+/// - The reserved bits, the former NS bit among them, are ignored (RFC 9293 §3.1).
+///
+/// # Errors
+///
+/// A [`TcpError`] for lengths that contradict each other. RFC 9293 §3.1 (MUST-7) asks only that a stack be prepared for
+/// illegal option lengths; here they cost the sender the segment.
+#[inline]
+pub fn parse(segment: &[u8]) -> Result<Parsed, TcpError> {
+    let Some((fixed, _)) = segment.split_first_chunk::<MIN_HEADER_LEN>() else {
+        return Err(TcpError::Truncated);
+    };
+    let header_len = usize::from(fixed[12] >> 4) * 4;
+    let Some(options) = segment.get(MIN_HEADER_LEN..header_len) else {
+        return Err(if header_len < MIN_HEADER_LEN {
+            TcpError::DataOffsetTooSmall
+        } else {
+            TcpError::DataOffsetPastEnd
+        });
+    };
+    let mut header = TcpHeader {
+        seq: SeqNumber::new(u32_at(fixed, 4)),
+        ack: SeqNumber::new(u32_at(fixed, 8)),
+        flags: TcpFlags(fixed[13]),
+        window: u16_at(fixed, 14),
+        urgent: u16_at(fixed, 18),
+        ..TcpHeader::default()
+    };
+    if let Ok(options) = <&[u8; 12]>::try_from(options)
+        && options.first_chunk() == Some(&ALIGNED_TIMESTAMPS)
+    {
+        header.present = TcpHeader::HAS_TIMESTAMPS;
+        header.ts_value = u32_at(options, 4);
+        header.ts_echo = u32_at(options, 8);
+    } else if !options.is_empty() {
+        parse_options(options, &mut header)?;
+    }
+    Ok(Parsed {
+        source_port: u16_at(fixed, 0),
+        destination_port: u16_at(fixed, 2),
+        header,
+        header_len,
+    })
+}
+
+/// Verifies the checksum of a segment, which ends where the IP payload ends.
+///
+/// # Errors
+///
+/// [`TcpError::Checksum`].
+#[inline]
+pub fn verify(source: &Address, destination: &Address, segment: &[u8]) -> Result<(), TcpError> {
+    let pseudo_header = Sum::pseudo_header(source, destination, PROTOCOL, segment.len() as u32);
+    if pseudo_header.combine(Sum::of(segment)).is_valid() {
+        Ok(())
+    } else {
+        Err(TcpError::Checksum)
+    }
+}
+
+/// Walks the options; every turn takes at least one byte.
+fn parse_options(mut options: &[u8], header: &mut TcpHeader) -> Result<(), TcpError> {
+    loop {
+        match options {
+            [] | [kind::END, ..] => return Ok(()),
+            [kind::NOP, rest @ ..] => options = rest,
+            [_] => return Err(TcpError::OptionWithoutLength),
+            [_, 0 | 1, ..] => return Err(TcpError::OptionTooShort),
+            [kind, len, ..] => {
+                let (option, rest) = options
+                    .split_at_checked(usize::from(*len))
+                    .ok_or(TcpError::OptionPastEnd)?;
+                parse_option(*kind, &option[2..], header)?;
+                options = rest;
+            }
+        }
+    }
+}
+
+/// Takes over one option, given without its kind and length, if it is known and in place.
+fn parse_option(kind: u8, value: &[u8], header: &mut TcpHeader) -> Result<(), TcpError> {
+    let syn = header.flags.contains(TcpFlags::SYN);
+    match kind {
+        kind::TIMESTAMPS => {
+            let value: &[u8; 8] = value.try_into().map_err(|_| TcpError::TimestampsLength)?;
+            header.ts_value = u32_at(value, 0);
+            header.ts_echo = u32_at(value, 4);
+            header.present |= TcpHeader::HAS_TIMESTAMPS;
+        }
+        kind::SACK if !syn => parse_sack(value, header)?,
+        kind::MSS if syn => {
+            let value: &[u8; 2] = value.try_into().map_err(|_| TcpError::MssLength)?;
+            header.mss = u16_at(value, 0);
+            header.present |= TcpHeader::HAS_MSS;
+        }
+        kind::WINDOW_SCALE if syn => {
+            let [shift] = value else {
+                return Err(TcpError::WindowScaleLength);
+            };
+            header.window_scale = (*shift).min(MAX_WINDOW_SCALE);
+            header.present |= TcpHeader::HAS_WINDOW_SCALE;
+        }
+        kind::SACK_PERMITTED if syn => {
+            let [] = value else {
+                return Err(TcpError::SackPermittedLength);
+            };
+            header.present |= TcpHeader::HAS_SACK_PERMITTED;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// RFC 2018 §3: a SACK option of n blocks is 8n + 2 bytes long.
+fn parse_sack(value: &[u8], header: &mut TcpHeader) -> Result<(), TcpError> {
+    let (blocks, odd) = value.as_chunks::<8>();
+    if !odd.is_empty() || !(1..=header.sack.len()).contains(&blocks.len()) {
+        return Err(TcpError::SackLength);
+    }
+    header.sack = Default::default();
+    header.sack_count = blocks.len() as u8;
+    for (into, block) in header.sack.iter_mut().zip(blocks) {
+        *into = SackBlock {
+            left: SeqNumber::new(u32_at(block, 0)),
+            right: SeqNumber::new(u32_at(block, 4)),
+        };
+    }
+    Ok(())
+}
+
+#[inline]
+fn u16_at<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline]
+fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
