@@ -1,1 +1,31 @@
-//! Device drivers for braidnet: memory, TUN/TAP and pcapng capture.
+//! Devices: where packets enter and leave a stack.
+//!
+//! A [`Device`] opens into one [`QueuePair`] per queue. A queue's [`Receiver`] is turned by one processor; a
+//! [`Transmitter`] belongs to one processor, and [`Transmitter::another`] makes one for each further processor. Both
+//! work on runs, so that virtual calls, clock reads and wake-ups are paid per run and not per packet.
+//!
+//! | device | for |
+//! |---|---|
+//! | [`memory::wire`] | two stacks joined in one process: measurements, simulations, tests |
+//! | [`tun::TunDevice`] | Linux TUN (IP packets) and TAP (Ethernet frames) |
+//! | [`capture::Captured`] | middleware that records what passes through any other device as pcapng |
+//!
+//! # What it refuses
+//!
+//! Nothing here looks above the link: no address is resolved, no header verified, no packet answered. A device never
+//! blocks and never waits; whoever turns it sleeps on [`Receiver::fd`], or on a parker given to
+//! [`Receiver::wake_with`]. Nothing is lost without a name: every packet that a device drops is counted under a
+//! [`DropReason`].
+
+mod counters;
+mod device;
+mod mac;
+
+pub mod capture;
+pub mod tun;
+
+pub use counters::{Counters, DropReason};
+pub use device::{
+    Capabilities, Device, DeviceError, Medium, QueuePair, RECEIVE_HEADROOM, Receiver, Transmitter,
+};
+pub use mac::MacAddress;

@@ -1,0 +1,321 @@
+//! Recording what passes through a device, as a pcapng file that Wireshark and tcpdump read.
+//!
+//! A [`Capture`] is a file; [`Capture::around`] wraps a device so that every packet it takes and gives is recorded with
+//! its direction and the time in nanoseconds. Receivers and transmitters can be wrapped one by one with
+//! [`Captured::new`].
+//!
+//! ```
+//! use braidnet_device::capture::Capture;
+//! use braidnet_device::{Capabilities, Device, memory};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = std::env::temp_dir().join(format!("braidnet-doc-{}.pcapng", std::process::id()));
+//! let (near, far) = memory::wire(Capabilities::ip(1500), 256);
+//! let capture = Capture::create(&path, 0)?;
+//! let queues = Box::new(capture.around("near", near)).open()?;
+//! capture.flush()?;
+//! # std::fs::remove_file(path)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What it costs: on the path of the packets one read of the clock per run and two copies of what is recorded (with a
+//! small snap length, of the headers only). Writing is a thread's of its own. Where the file's disk does not keep up,
+//! packets pass unrecorded; the file's last blocks and [`Capture::seen`] say how many.
+
+mod pcapng;
+mod sink;
+
+pub use pcapng::Direction;
+pub use sink::Seen;
+
+use crate::{
+    Capabilities, Counters, Device, DeviceError, Medium, QueuePair, Receiver, Transmitter,
+};
+use braidnet_message::{Message, Pool, Run};
+use pcapng::PacketHeader;
+use sink::Sink;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Why a capture could not be made or written.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// The file could not be made.
+    #[error("the capture file {path} cannot be made: {source}")]
+    Create {
+        /// Where it was to lie.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// The thread that writes the file could not be started.
+    #[error("no thread could be started to write the capture: {0}")]
+    Thread(Arc<io::Error>),
+    /// The file could not be written. Nothing more is recorded.
+    #[error("the capture stopped, its file cannot be written: {0}")]
+    Write(Arc<io::Error>),
+}
+
+/// A pcapng file that any number of devices are recorded in. Handles are cheap to clone and share the file.
+///
+/// Recorded packets are written at the latest after a second, by [`flush`](Capture::flush), and when the last handle
+/// and the last device around it are dropped.
+#[derive(Clone)]
+pub struct Capture {
+    file: Arc<CaptureFile>,
+}
+
+struct CaptureFile {
+    sink: Arc<Sink>,
+    writer: Option<JoinHandle<()>>,
+    /// Bytes recorded per packet at most.
+    snaplen: usize,
+    clock: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Capture {
+    /// Makes the file at `path`, or empties it. At most `snaplen` bytes are recorded of each packet; 0: all.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Create`] and [`CaptureError::Thread`].
+    pub fn create(path: impl AsRef<Path>, snaplen: usize) -> Result<Self, CaptureError> {
+        let path = path.as_ref();
+        let file = File::create(path).map_err(|source| CaptureError::Create {
+            path: path.to_path_buf(),
+            source: Arc::new(source),
+        })?;
+        Self::with_clock(file, snaplen, system_nanos)
+    }
+
+    /// The same to any writer (a pipe, a socket, memory), with the time from `clock`: nanoseconds since the Unix epoch.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Thread`].
+    pub fn with_clock(
+        writer: impl Write + Send + 'static,
+        snaplen: usize,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Result<Self, CaptureError> {
+        let mut header = Vec::new();
+        pcapng::section_header(&mut header);
+        let sink = Arc::new(Sink::new(header));
+        let of_writer = sink.clone();
+        let thread = thread::Builder::new()
+            .name("braidnet-capture".to_string())
+            .spawn(move || of_writer.write_to(writer))
+            .map_err(|error| CaptureError::Thread(Arc::new(error)))?;
+        let snaplen = if snaplen == 0 { usize::MAX } else { snaplen };
+        Ok(Capture {
+            file: Arc::new(CaptureFile {
+                sink,
+                writer: Some(thread),
+                snaplen,
+                clock: Box::new(clock),
+            }),
+        })
+    }
+
+    /// Wraps a device, named `name` in the file.
+    pub fn around<D: Device>(&self, name: &str, device: D) -> Captured<D> {
+        let interface = self.interface(name, &device.capabilities().medium);
+        Captured::new(device, self, interface)
+    }
+
+    /// Adds an interface to the file; several wrapped queues may share it.
+    pub fn interface(&self, name: &str, medium: &Medium) -> Interface {
+        let link_type = pcapng::link_type(medium);
+        let snaplen = u32::try_from(self.file.snaplen).unwrap_or(0);
+        let describe =
+            |out: &mut Vec<u8>| pcapng::interface_description(out, name, link_type, snaplen);
+        Interface(self.file.sink.add_interface(describe))
+    }
+
+    /// Waits until everything recorded so far is written.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Write`], with the first failure since the file was made.
+    pub fn flush(&self) -> Result<(), CaptureError> {
+        self.file.sink.flush().map_err(CaptureError::Write)
+    }
+
+    /// What every interface has seen so far, in the order they were added.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.file.sink.seen()
+    }
+}
+
+impl Drop for CaptureFile {
+    fn drop(&mut self) {
+        self.sink.close((self.clock)());
+        if let Some(writer) = self.writer.take() {
+            // Its only failure would be a panic of the writer given to it, which has been reported by then.
+            let _ = writer.join();
+        }
+    }
+}
+
+/// An interface of a capture file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interface(u32);
+
+/// The time of the system's clock; 0 before 1970, the largest after 2554.
+fn system_nanos() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A device, receiver or transmitter whose packets are recorded.
+pub struct Captured<T> {
+    inner: T,
+    capture: Capture,
+    interface: Interface,
+    records: Records,
+}
+
+impl<T> Captured<T> {
+    /// Records what passes through `inner` as packets of `interface`, which must be one of this capture.
+    pub fn new(inner: T, capture: &Capture, interface: Interface) -> Self {
+        Captured {
+            inner,
+            capture: capture.clone(),
+            interface,
+            records: Records::default(),
+        }
+    }
+
+    /// Encodes messages, to be committed or not.
+    fn encode<'a>(&mut self, messages: impl Iterator<Item = &'a Message>, direction: Direction) {
+        self.records.clear();
+        let file = &self.capture.file;
+        let mut header = PacketHeader {
+            interface: self.interface.0,
+            nanos: (file.clock)(),
+            direction,
+            length: 0,
+            snaplen: file.snaplen,
+        };
+        for message in messages {
+            header.length = message.total_len();
+            pcapng::enhanced_packet(&mut self.records.bytes, header, message.blocks());
+            self.records.ends.push(self.records.bytes.len());
+        }
+    }
+
+    /// Hands the first `count` encoded packets to the file.
+    fn commit(&mut self, count: usize) {
+        let Some(&end) = count
+            .checked_sub(1)
+            .and_then(|last| self.records.ends.get(last))
+        else {
+            return;
+        };
+        let blocks = self.records.bytes.get(..end).unwrap_or_default();
+        self.capture
+            .file
+            .sink
+            .append(self.interface.0, blocks, count);
+    }
+}
+
+/// Encoded packets, and where each ends. Kept from run to run, so that steady state allocates nothing.
+#[derive(Default)]
+struct Records {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Records {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+impl<R: Receiver> Receiver for Captured<R> {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+        let before = into.len();
+        let count = self.inner.receive(pool, into, max);
+        if count > 0 {
+            self.encode(into.iter().skip(before), Direction::Inbound);
+            self.commit(count);
+        }
+        count
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.fd()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.is_gone()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+impl<T: Transmitter> Transmitter for Captured<T> {
+    /// Records what the device takes, whether it then sends or drops it: a stack's own view of what it sent.
+    fn transmit(&mut self, run: &mut Run) {
+        let before = run.len();
+        if before == 0 {
+            return;
+        }
+        self.encode(run.iter(), Direction::Outbound);
+        self.inner.transmit(run);
+        self.commit(before.saturating_sub(run.len()));
+    }
+
+    fn another(&self) -> Result<Box<dyn Transmitter>, DeviceError> {
+        Ok(Box::new(Captured::new(
+            self.inner.another()?,
+            &self.capture,
+            self.interface,
+        )))
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.fd()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+impl<D: Device> Device for Captured<D> {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
+        let Captured {
+            inner,
+            capture,
+            interface,
+            ..
+        } = *self;
+        let queues = Box::new(inner).open()?;
+        let wrap = |QueuePair {
+                        receiver,
+                        transmitter,
+                    }| QueuePair {
+            receiver: Box::new(Captured::new(receiver, &capture, interface)),
+            transmitter: Box::new(Captured::new(transmitter, &capture, interface)),
+        };
+        Ok(queues.into_iter().map(wrap).collect())
+    }
+}

@@ -1,0 +1,147 @@
+//! What a queue has carried and what it has dropped, by name.
+
+use core::fmt;
+
+/// Why a device dropped a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum DropReason {
+    /// What arrived is longer than the device's MTU and link header allow.
+    ReceiveOversize,
+    /// What was to leave is longer than the device's MTU and link header allow.
+    TransmitOversize,
+    /// What was to leave is empty.
+    TransmitEmpty,
+    /// The system refused the packet's form: an IP version that is neither 4 nor 6, or a frame shorter than its header.
+    TransmitMalformed,
+    /// The interface is administratively down.
+    InterfaceDown,
+    /// The device was removed while it was in use, or the other end of a memory wire is gone.
+    DeviceGone,
+    /// The system refused the packet for a reason that has no name here.
+    TransmitRefused,
+}
+
+impl DropReason {
+    /// Every reason, in the order of their counters.
+    pub const ALL: [DropReason; 7] = [
+        DropReason::ReceiveOversize,
+        DropReason::TransmitOversize,
+        DropReason::TransmitEmpty,
+        DropReason::TransmitMalformed,
+        DropReason::InterfaceDown,
+        DropReason::DeviceGone,
+        DropReason::TransmitRefused,
+    ];
+
+    /// The reason as reports and metrics spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::ReceiveOversize => "receive-oversize",
+            DropReason::TransmitOversize => "transmit-oversize",
+            DropReason::TransmitEmpty => "transmit-empty",
+            DropReason::TransmitMalformed => "transmit-malformed",
+            DropReason::InterfaceDown => "interface-down",
+            DropReason::DeviceGone => "device-gone",
+            DropReason::TransmitRefused => "transmit-refused",
+        }
+    }
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What one receiver or transmitter has carried and dropped since it was opened.
+///
+/// A plain value: each end counts for itself, without sharing a cache line, and hands out copies.
+///
+/// ```
+/// use braidnet_device::{Counters, DropReason};
+/// let mut counters = Counters::default();
+/// counters.count_drop(DropReason::TransmitOversize);
+/// assert_eq!(counters.dropped(DropReason::TransmitOversize), 1);
+/// assert_eq!(counters.drops().map(|(reason, count)| (reason.name(), count)).next(), Some(("transmit-oversize", 1)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Packets carried.
+    pub packets: u64,
+    /// Bytes carried, link headers included.
+    pub bytes: u64,
+    dropped: [u64; DropReason::ALL.len()],
+}
+
+impl Counters {
+    /// How many packets were dropped for `reason`.
+    pub const fn dropped(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    /// The reasons that have occurred, with their counts.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL
+            .into_iter()
+            .map(|reason| (reason, self.dropped(reason)))
+            .filter(|&(_, count)| count > 0)
+    }
+
+    /// Counts one packet of `bytes` bytes as carried.
+    pub fn count_packet(&mut self, bytes: usize) {
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(bytes as u64);
+    }
+
+    /// Counts one packet as dropped for `reason`.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        let count = &mut self.dropped[reason as usize];
+        *count = count.wrapping_add(1);
+    }
+
+    /// Adds what another end has counted, to sum over queues or processors.
+    pub fn add(&mut self, other: &Counters) {
+        self.packets = self.packets.wrapping_add(other.packets);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        for (mine, theirs) in self.dropped.iter_mut().zip(other.dropped) {
+            *mine = mine.wrapping_add(theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_own_counter_and_its_own_name() {
+        for (position, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, position, "{reason}");
+            let mut counters = Counters::default();
+            counters.count_drop(reason);
+            assert_eq!(counters.drops().collect::<Vec<_>>(), [(reason, 1)]);
+            assert_eq!(
+                DropReason::ALL
+                    .iter()
+                    .filter(|other| other.name() == reason.name())
+                    .count(),
+                1
+            );
+        }
+    }
+
+    #[test]
+    fn sums_add_up() {
+        let mut one = Counters::default();
+        one.count_packet(40);
+        one.count_drop(DropReason::DeviceGone);
+        let mut two = one;
+        two.count_packet(60);
+        two.add(&one);
+        assert_eq!(
+            (two.packets, two.bytes, two.dropped(DropReason::DeviceGone)),
+            (3, 140, 2)
+        );
+    }
+}

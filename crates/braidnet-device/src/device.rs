@@ -1,0 +1,197 @@
+//! The traits that every device shares.
+
+use crate::capture::CaptureError;
+use crate::tun::TunError;
+use crate::{Counters, MacAddress};
+use braidnet_message::{Pool, Run};
+use std::os::fd::BorrowedFd;
+
+/// Bytes left free in front of every received packet, so that whoever forwards or answers it can prepend headers in
+/// place. Room for an Ethernet header with two 802.1Q tags and for one tunnel's IPv6 header.
+pub const RECEIVE_HEADROOM: usize = 64;
+
+/// Longest Ethernet header that a device lets pass beside the MTU: two addresses, one 802.1Q tag and the type.
+const ETHERNET_HEADER_MAX: usize = 6 + 6 + 4 + 2;
+
+/// What the packets of a device begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// IP packets of either version, with no link header. The FDDI-size pseudo-device of the papers is this medium
+    /// with an MTU of 4352.
+    Ip,
+    /// Ethernet II frames, without preamble and frame check sequence.
+    Ethernet {
+        /// The address that the stack on this device answers to.
+        address: MacAddress,
+    },
+}
+
+/// What a device can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// What packets begin with.
+    pub medium: Medium,
+    /// Longest IP packet in bytes, link header not counted.
+    pub mtu: usize,
+    /// How many queue pairs the device opens into; at least 1.
+    pub queues: usize,
+}
+
+impl Capabilities {
+    /// The FDDI MTU of RFC 1390 §3 (4352 bytes), which the papers measured with.
+    pub const FDDI_MTU: usize = 4352;
+
+    /// A device of one queue that carries bare IP packets of at most `mtu` bytes.
+    pub const fn ip(mtu: usize) -> Self {
+        Capabilities {
+            medium: Medium::Ip,
+            mtu,
+            queues: 1,
+        }
+    }
+
+    /// A device of one queue that carries Ethernet frames, whose IP packets have at most `mtu` bytes.
+    pub const fn ethernet(address: MacAddress, mtu: usize) -> Self {
+        Capabilities {
+            medium: Medium::Ethernet { address },
+            mtu,
+            queues: 1,
+        }
+    }
+
+    /// The same with `queues` queues; 0 counts as 1.
+    pub const fn with_queues(self, queues: usize) -> Self {
+        Capabilities {
+            queues: if queues == 0 { 1 } else { queues },
+            ..self
+        }
+    }
+
+    /// The longest packet that passes, in bytes: the MTU and what the link puts in front of it (for Ethernet 18 bytes,
+    /// a header with one 802.1Q tag).
+    pub const fn packet_max(&self) -> usize {
+        match self.medium {
+            Medium::Ip => self.mtu,
+            Medium::Ethernet { .. } => self.mtu.saturating_add(ETHERNET_HEADER_MAX),
+        }
+    }
+}
+
+/// One receive queue of a device. One processor turns it.
+pub trait Receiver: Send {
+    /// Takes up to `max` waiting packets and appends them to `into` in the order of arrival; returns how many. Never
+    /// blocks. Fewer than `max` means that nothing more waits, or that `pool` has no buffer left; in the latter case
+    /// the packets stay where they are, and nothing is dropped here.
+    fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize;
+
+    /// What becomes readable when a packet arrives, to sleep on; `None` for devices in memory.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether nothing will ever arrive again: the device was removed, or the other end closed and all it sent was
+    /// taken. Its fd should no longer be waited on then: it stays ready for ever.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    /// What this queue has received and dropped.
+    fn counters(&self) -> Counters;
+}
+
+/// A way out of a device. Each processor has its own.
+pub trait Transmitter: Send {
+    /// Takes from the front of `run`, in order, what the device can take now. What it cannot take stays in `run`,
+    /// still in order. A packet that can never leave is taken, dropped and counted by name. Never blocks.
+    fn transmit(&mut self, run: &mut Run);
+
+    /// Another handle on the same queue, for another processor.
+    ///
+    /// # Errors
+    ///
+    /// Only what the particular device says; the devices of this crate do not fail here.
+    fn another(&self) -> Result<Box<dyn Transmitter>, DeviceError>;
+
+    /// What becomes writable when a device that was full can take packets again; `None` for devices in memory.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What this handle has sent and dropped.
+    fn counters(&self) -> Counters;
+}
+
+/// A device that is set up and not yet in use.
+pub trait Device: Send {
+    /// What the device can do.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Turns the device into its queue pairs, one per queue. The device is in use until the last receiver and
+    /// transmitter are dropped.
+    ///
+    /// # Errors
+    ///
+    /// Only what the particular device says; the devices of this crate do not fail here.
+    fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError>;
+}
+
+/// One queue of an open device.
+pub struct QueuePair {
+    /// The way in.
+    pub receiver: Box<dyn Receiver>,
+    /// The way out.
+    pub transmitter: Box<dyn Transmitter>,
+}
+
+/// Why a device could not be opened, or another handle not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// A TUN or TAP device.
+    #[error(transparent)]
+    Tun(#[from] TunError),
+    /// A capture around a device.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+}
+
+impl<R: Receiver + ?Sized> Receiver for Box<R> {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+        (**self).receive(pool, into, max)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).fd()
+    }
+
+    fn is_gone(&self) -> bool {
+        (**self).is_gone()
+    }
+
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+}
+
+impl<T: Transmitter + ?Sized> Transmitter for Box<T> {
+    fn transmit(&mut self, run: &mut Run) {
+        (**self).transmit(run);
+    }
+
+    fn another(&self) -> Result<Box<dyn Transmitter>, DeviceError> {
+        (**self).another()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).fd()
+    }
+
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn capabilities(&self) -> &Capabilities {
+        (**self).capabilities()
+    }
+
+    fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
+        (*self).open()
+    }
+}

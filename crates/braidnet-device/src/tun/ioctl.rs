@@ -1,0 +1,158 @@
+//! The system calls on interfaces: the crate's only unsafe code.
+//!
+//! Every call passes one [`InterfaceRequest`], which owns all the memory that the kernel reads and writes.
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Bytes of an interface's name with its final NUL (`IFNAMSIZ`).
+const NAME_SIZE: usize = libc::IFNAMSIZ;
+
+/// `SIOCETHTOOL`, and the command that asks for a driver's name (`linux/ethtool.h`).
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const ETHTOOL_GDRVINFO: u32 = 3;
+
+/// The kernel's `struct ifreq`: a name, and a union whose largest member has 24 bytes.
+#[repr(C, align(8))]
+struct InterfaceRequest {
+    name: [u8; NAME_SIZE],
+    data: [u8; 24],
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() >= size_of::<libc::ifreq>());
+
+/// The kernel's `struct ethtool_drvinfo`.
+#[repr(C, align(4))]
+struct DriverRequest {
+    command: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware: [u8; 32],
+    bus: [u8; 32],
+    rest: [u8; 64],
+}
+
+const _: () = assert!(size_of::<DriverRequest>() == 196);
+
+impl InterfaceRequest {
+    /// A request about the interface `name`, which the caller has checked to be shorter than [`NAME_SIZE`]. Longer
+    /// names are cut, so that the final NUL is always there.
+    fn new(name: &str) -> Self {
+        let mut request = InterfaceRequest {
+            name: [0; NAME_SIZE],
+            data: [0; 24],
+        };
+        for (to, &from) in request
+            .name
+            .iter_mut()
+            .take(NAME_SIZE - 1)
+            .zip(name.as_bytes())
+        {
+            *to = from;
+        }
+        request
+    }
+
+    fn with(mut self, bytes: &[u8]) -> Self {
+        for (to, &from) in self.data.iter_mut().zip(bytes) {
+            *to = from;
+        }
+        self
+    }
+
+    fn call(&mut self, fd: impl AsFd, request: libc::c_ulong) -> io::Result<()> {
+        let this: *mut InterfaceRequest = self;
+        // SAFETY: every request in this file takes a `struct ifreq` and writes nothing beyond it; `self` is at least as
+        // large, properly aligned and borrowed for the whole call. What `data` points to in `driver` is borrowed there.
+        let result: c_int = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), request as _, this) };
+        if result < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn short(&self) -> u16 {
+        u16::from_ne_bytes([self.data[0], self.data[1]])
+    }
+
+    fn int(&self) -> i32 {
+        i32::from_ne_bytes([self.data[0], self.data[1], self.data[2], self.data[3]])
+    }
+}
+
+/// The text in front of the first NUL.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// `TUNSETIFF`: joins `tun`, an open `/dev/net/tun`, to the interface `name`, making it if there is none; an empty name
+/// or one with `%d` lets the kernel choose. Returns the name.
+pub fn attach(tun: impl AsFd, name: &str, flags: c_int) -> io::Result<String> {
+    // The kernel takes the low half of the flags, whose bits are an unsigned short.
+    let mut request = InterfaceRequest::new(name).with(&(flags as u16).to_ne_bytes());
+    request.call(tun, libc::TUNSETIFF as libc::c_ulong)?;
+    Ok(text(&request.name))
+}
+
+/// The interface's `IFF_*` flags.
+pub fn flags(socket: impl AsFd, name: &str) -> io::Result<u16> {
+    let mut request = InterfaceRequest::new(name);
+    request.call(socket, libc::SIOCGIFFLAGS as libc::c_ulong)?;
+    Ok(request.short())
+}
+
+/// Sets the interface's `IFF_*` flags.
+pub fn set_flags(socket: impl AsFd, name: &str, flags: u16) -> io::Result<()> {
+    InterfaceRequest::new(name)
+        .with(&flags.to_ne_bytes())
+        .call(socket, libc::SIOCSIFFLAGS as libc::c_ulong)
+}
+
+/// The interface's MTU in bytes.
+pub fn mtu(socket: impl AsFd, name: &str) -> io::Result<usize> {
+    let mut request = InterfaceRequest::new(name);
+    request.call(socket, libc::SIOCGIFMTU as libc::c_ulong)?;
+    usize::try_from(request.int()).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Sets the interface's MTU in bytes.
+pub fn set_mtu(socket: impl AsFd, name: &str, mtu: usize) -> io::Result<()> {
+    let mtu = i32::try_from(mtu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    InterfaceRequest::new(name)
+        .with(&mtu.to_ne_bytes())
+        .call(socket, libc::SIOCSIFMTU as libc::c_ulong)
+}
+
+/// The Ethernet address of the interface's system side.
+pub fn hardware_address(socket: impl AsFd, name: &str) -> io::Result<[u8; 6]> {
+    let mut request = InterfaceRequest::new(name);
+    request.call(socket, libc::SIOCGIFHWADDR as libc::c_ulong)?;
+    // A `struct sockaddr`: the family, then the address.
+    let [_, _, a, b, c, d, e, f, ..] = request.data;
+    Ok([a, b, c, d, e, f])
+}
+
+/// The name of the interface's driver and of its bus: for TUN and TAP devices `("tun", "tun")` and `("tun", "tap")`.
+pub fn driver(socket: impl AsFd, name: &str) -> io::Result<(String, String)> {
+    let mut driver = DriverRequest {
+        command: ETHTOOL_GDRVINFO,
+        driver: [0; 32],
+        version: [0; 32],
+        firmware: [0; 32],
+        bus: [0; 32],
+        rest: [0; 64],
+    };
+    // The pointer travels as bytes, so its provenance is exposed; `driver` outlives the call and is not otherwise
+    // touched until it returns.
+    let address = (&raw mut driver).expose_provenance();
+    InterfaceRequest::new(name)
+        .with(&address.to_ne_bytes())
+        .call(socket, SIOCETHTOOL)?;
+    Ok((text(&driver.driver), text(&driver.bus)))
+}

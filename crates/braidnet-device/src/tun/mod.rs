@@ -1,0 +1,309 @@
+//! Linux TUN and TAP devices.
+//!
+//! A TUN device carries IP packets, a TAP device Ethernet frames; the far end of both is the system's own stack.
+//! [`TunDevice::create`] makes a device that disappears when it is closed, or adopts a persistent one that nobody holds
+//! and leaves it as it was found. Addresses, MTU and state are set without helper programs.
+//!
+//! ```no_run
+//! use braidnet_device::Device;
+//! use braidnet_device::tun::{HostAddress, Mode, TunConfig, TunDevice};
+//! use braidnet_wire::address::Address;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = HostAddress { address: Address::v4([10, 7, 0, 1]), prefix: 24 };
+//! let device = TunDevice::create(TunConfig { host: Some(host), ..TunConfig::new(Mode::Tun) })?;
+//! println!("the stack's other side is {}", device.name());
+//! let queues = Box::new(device).open()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it refuses
+//!
+//! One queue per device, without `vnet_hdr` offloads. A device that exists with several queues is refused by name.
+
+mod error;
+mod interface;
+mod ioctl;
+mod netlink;
+mod queue;
+
+pub use error::TunError;
+
+use crate::{Capabilities, Device, DeviceError, MacAddress, QueuePair};
+use braidnet_wire::address::Address;
+use interface::Interface;
+use queue::{TunReceiver, TunTransmitter};
+use rustix::fs::{Mode as FileMode, OFlags};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// The smallest MTU an interface can have (RFC 791 §3.1), and the smallest with IPv6 (RFC 8200 §5).
+const MTU_MIN: usize = 68;
+const MTU_MIN_V6: usize = 1280;
+
+/// Whether packets have a link header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mode {
+    /// IP packets.
+    Tun,
+    /// Ethernet frames.
+    Tap,
+}
+
+impl Mode {
+    /// The largest MTU: the kernel counts TAP's Ethernet header against 65535.
+    const fn mtu_max(self) -> usize {
+        match self {
+            Mode::Tun => 65535,
+            Mode::Tap => 65535 - 14,
+        }
+    }
+
+    const fn other(self) -> Mode {
+        match self {
+            Mode::Tun => Mode::Tap,
+            Mode::Tap => Mode::Tun,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Tun => "tun",
+            Mode::Tap => "tap",
+        })
+    }
+}
+
+/// An address for the system's side of the device, and the prefix that lies behind the device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HostAddress {
+    /// A unicast address.
+    pub address: Address,
+    /// Bits that the device's hosts have in common: at most 32 for IPv4, 128 for IPv6.
+    pub prefix: u8,
+}
+
+/// What a device shall be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TunConfig {
+    /// IP packets or Ethernet frames.
+    pub mode: Mode,
+    /// The interface's name, 1 to 15 bytes. `None`: the system chooses (`tun0`, `tap0`, ...).
+    pub name: Option<String>,
+    /// Longest IP packet in bytes, 68 to 65535 (TAP: 65521). `None`: what the device has, 1500 for a new one.
+    pub mtu: Option<usize>,
+    /// An address for the system's side. With one, the device is brought up; without, it is left as it is.
+    pub host: Option<HostAddress>,
+    /// TAP only: the address that the stack answers to. `None`: one made from the system side's.
+    pub station: Option<MacAddress>,
+}
+
+impl TunConfig {
+    /// A device in this mode, everything else left to the system.
+    pub const fn new(mode: Mode) -> Self {
+        TunConfig {
+            mode,
+            name: None,
+            mtu: None,
+            host: None,
+            station: None,
+        }
+    }
+}
+
+/// A TUN or TAP device that this process holds.
+///
+/// What [`create`](TunDevice::create) made disappears when the device, or the last receiver and transmitter it opened
+/// into, is dropped. An adopted device stays then, and gets back the MTU and state it had; an address is removed from it
+/// if it was added here.
+pub struct TunDevice {
+    attachment: Arc<Attachment>,
+    capabilities: Capabilities,
+    host_station: Option<MacAddress>,
+}
+
+/// The open device, shared by all who use it.
+///
+/// The fields are dropped in this order: what was set is taken back before the device is let go.
+struct Attachment {
+    interface: Interface,
+    fd: OwnedFd,
+}
+
+impl TunDevice {
+    /// Makes a device, or adopts the persistent one of the name in `config`, and sets it up.
+    ///
+    /// It lies in the calling thread's network namespace and stays there.
+    ///
+    /// # Errors
+    ///
+    /// See [`TunError`]: each says what to do. Nothing is left behind.
+    pub fn create(config: TunConfig) -> Result<Self, TunError> {
+        if let Some(name) = &config.name {
+            check_name(name)?;
+        }
+        let wanted = config.name.as_deref().unwrap_or(match config.mode {
+            Mode::Tun => "tun%d",
+            Mode::Tap => "tap%d",
+        });
+        let mut interface = Interface::find(wanted, config.mode)?;
+        let fd = attach(&mut interface, config.mode)?;
+        // From here on, whatever fails, dropping the attachment takes back what was set.
+        let mut attachment = Attachment { interface, fd };
+        let interface = &mut attachment.interface;
+        interface.note_state()?;
+        if let Some(mtu) = config.mtu {
+            interface.set_mtu(mtu, config.mode.mtu_max())?;
+        }
+        if let Some(host) = config.host {
+            interface.set_address(host)?;
+            interface.bring_up()?;
+        }
+        let mtu = interface.mtu()?;
+        let (capabilities, host_station) = match config.mode {
+            Mode::Tun => (Capabilities::ip(mtu), None),
+            Mode::Tap => {
+                let host = interface.hardware_address()?;
+                (
+                    Capabilities::ethernet(config.station.unwrap_or(station_beside(host)), mtu),
+                    Some(host),
+                )
+            }
+        };
+        Ok(TunDevice {
+            attachment: Arc::new(attachment),
+            capabilities,
+            host_station,
+        })
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        self.attachment.interface.name()
+    }
+
+    /// Whether the device was there before and stays.
+    pub fn is_adopted(&self) -> bool {
+        self.attachment.interface.is_adopted()
+    }
+
+    /// TAP only: the Ethernet address of the system's side.
+    pub fn host_station(&self) -> Option<MacAddress> {
+        self.host_station
+    }
+}
+
+impl Device for TunDevice {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
+        let packet_max = self.capabilities.packet_max();
+        Ok(vec![QueuePair {
+            receiver: Box::new(TunReceiver::new(self.attachment.clone(), packet_max)),
+            transmitter: Box::new(TunTransmitter::new(self.attachment, packet_max)),
+        }])
+    }
+}
+
+/// The kernel's rule (`dev_valid_name`), and no `%`, which would ask it for a number.
+fn check_name(name: &str) -> Result<(), TunError> {
+    let allowed = |byte: u8| byte > b' ' && byte < 0x7f && !b"/:%".contains(&byte);
+    if name.is_empty()
+        || name.len() >= libc::IFNAMSIZ
+        || !name.bytes().all(allowed)
+        || name == "."
+        || name == ".."
+    {
+        return Err(TunError::Name {
+            name: name.to_string(),
+        });
+    }
+    Ok(())
+}
+
+/// Opens `/dev/net/tun` and joins it to the interface.
+fn attach(interface: &mut Interface, mode: Mode) -> Result<OwnedFd, TunError> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::open("/dev/net/tun", flags, FileMode::empty()).map_err(
+        |error| match error {
+            rustix::io::Errno::NOENT | rustix::io::Errno::NXIO | rustix::io::Errno::NODEV => {
+                TunError::NoDriver
+            }
+            rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => TunError::NoAccess,
+            other => interface.failed("opening /dev/net/tun")(other.into()),
+        },
+    )?;
+    let kind = match mode {
+        Mode::Tun => libc::IFF_TUN,
+        Mode::Tap => libc::IFF_TAP,
+    };
+    match ioctl::attach(&fd, interface.name(), kind | libc::IFF_NO_PI) {
+        Ok(name) => interface.attached(name),
+        Err(error) => return Err(attach_error(error, interface, mode)),
+    }
+    Ok(fd)
+}
+
+/// What `TUNSETIFF` means by its errors. That the interface is a TUN device of the right mode is checked before.
+fn attach_error(error: io::Error, interface: &Interface, mode: Mode) -> TunError {
+    let name = interface.name().to_string();
+    match error.raw_os_error() {
+        Some(libc::EPERM) => TunError::NoPrivilege { name, mode },
+        Some(libc::EBUSY) => TunError::InUse { name },
+        Some(libc::EINVAL) if interface.is_adopted() => TunError::SeveralQueues { name },
+        _ => interface.failed("joining /dev/net/tun to the interface")(error),
+    }
+}
+
+/// An address for the stack on the other side of `host`: another one, individual and locally administered.
+fn station_beside(host: MacAddress) -> MacAddress {
+    let [first, middle @ .., last] = host.octets();
+    let [b, c, d, e] = middle;
+    MacAddress::new([first & !0x01 | 0x02, b, c, d, e, last ^ 0x01])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_as_the_kernel_does() {
+        for name in ["a", "tun0", "fifteen-bytes-x", "...", "a.b_c-9"] {
+            assert!(check_name(name).is_ok(), "{name:?}");
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            "sixteen-bytes-xx",
+            "a/b",
+            "a:b",
+            "a b",
+            "a\tb",
+            "tun%d",
+            "a\0b",
+            "tü",
+        ] {
+            assert!(
+                matches!(check_name(name), Err(TunError::Name { .. })),
+                "{name:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_stack_gets_a_local_address_that_is_not_the_hosts() {
+        for host in [[0; 6], [0xff; 6], [2, 1, 2, 3, 4, 5]].map(MacAddress::new) {
+            let station = station_beside(host);
+            assert_ne!(station, host);
+            assert_eq!(station.octets()[0] & 0x03, 0x02, "{station:?}");
+        }
+    }
+}
