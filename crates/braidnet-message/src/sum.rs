@@ -3,16 +3,20 @@
 //! A node knows the sum of one range of its block: what was copied in and summed in one pass. Headers that are prepended, and
 //! bytes that are appended otherwise, leave it alone; whatever cuts into the range or may write it forgets it.
 
-use braidnet_wire::checksum::Sum;
+use braidnet_wire::checksum::{Sum, copy_and_sum};
 
 use crate::message::Message;
 use crate::node::Node;
 
 impl Message {
-    /// The sum of the first block's bytes, if it is known for exactly these without reading them.
+    /// The sum of the first block's bytes, if it is known for exactly these without reading them; that of no bytes always
+    /// is.
     #[inline]
     pub fn sum(&self) -> Option<Sum> {
         let node = self.node();
+        if self.is_empty() {
+            return Some(Sum::ZERO);
+        }
         let known =
             node.sum_start.get() == node.start.get() && node.sum_end.get() == node.end.get();
         known.then(|| Sum(node.sum.get()))
@@ -23,7 +27,7 @@ impl Message {
     pub fn set_sum(&mut self, sum: Option<Sum>) {
         let node = self.node();
         match sum {
-            Some(Sum(sum)) => node.set_sum(sum, node.start.get(), node.end.get()),
+            Some(sum) => node.set_sum(sum, node.start.get(), node.end.get()),
             None => node.clear_sum(),
         }
     }
@@ -36,11 +40,13 @@ impl Message {
 
     /// The sum of the whole message's bytes. Those whose sum is known are not read.
     pub fn total_sum(&self) -> Sum {
-        let mut total = Piece::default();
+        let mut total = Sum::ZERO;
+        let mut len = 0;
         for node in self.nodes() {
-            total.add(node.block_sum(), node.len());
+            total = total.then(node.block_sum(), len);
+            len += node.len();
         }
-        total.sum
+        total
     }
 
     /// Copies bytes from `from` behind the first block's, as many as fit, and returns how many; the sum of what was
@@ -52,28 +58,28 @@ impl Message {
         let Some(to) = self.append(n) else {
             return 0;
         };
-        let copied = copy_and_sum(&from[..n], to);
+        let copied = copy_and_sum(to, &from[..n]);
         let node = self.node();
         let end = node.end.get();
         let start = end - n as u32;
         let (known_start, known_end) = (node.sum_start.get(), node.sum_end.get());
         if known_start == known_end {
-            node.set_sum(copied.0, start, end);
+            node.set_sum(copied, start, end);
         } else if known_end == start {
-            let mut known = Piece {
-                sum: Sum(node.sum.get()),
-                odd: (known_end - known_start) % 2 == 1,
-            };
-            known.add(copied, n);
-            node.set_sum(known.sum.0, known_start, end);
+            let known = Sum(node.sum.get());
+            node.set_sum(
+                known.then(copied, (known_end - known_start) as usize),
+                known_start,
+                end,
+            );
         }
         n
     }
 }
 
 impl Node {
-    fn set_sum(&self, sum: u16, start: u32, end: u32) {
-        self.sum.set(sum);
+    fn set_sum(&self, sum: Sum, start: u32, end: u32) {
+        self.sum.set(sum.0);
         self.sum_start.set(start);
         self.sum_end.set(end);
     }
@@ -83,56 +89,12 @@ impl Node {
         let bytes = self.bytes();
         let (known_start, known_end) = (self.sum_start.get(), self.sum_end.get());
         if known_start == known_end {
-            return sum_of(bytes);
+            return Sum::of(bytes);
         }
         let front = (known_start - self.start.get()) as usize;
-        let known = (known_end - known_start) as usize;
-        let mut total = Piece::default();
-        total.add(sum_of(&bytes[..front]), front);
-        total.add(Sum(self.sum.get()), known);
-        total.add(sum_of(&bytes[front + known..]), 0);
-        total.sum
+        let behind = (known_end - self.start.get()) as usize;
+        Sum::of(&bytes[..front])
+            .then(Sum(self.sum.get()), front)
+            .then(Sum::of(&bytes[behind..]), behind)
     }
-}
-
-/// A sum, and whether it is of an odd number of bytes: then what follows adds with its bytes swapped (RFC 1071 §2A).
-#[derive(Default)]
-struct Piece {
-    sum: Sum,
-    odd: bool,
-}
-
-impl Piece {
-    fn add(&mut self, next: Sum, len: usize) {
-        let next = if self.odd {
-            next.0.swap_bytes()
-        } else {
-            next.0
-        };
-        let (sum, carry) = self.sum.0.overflowing_add(next);
-        self.sum = Sum(sum + u16::from(carry));
-        self.odd ^= len % 2 == 1;
-    }
-}
-
-/// The sum of `bytes`.
-fn sum_of(bytes: &[u8]) -> Sum {
-    let (words, rest) = bytes.as_chunks::<2>();
-    let mut total: u64 = words
-        .iter()
-        .map(|word| u64::from(u16::from_ne_bytes(*word)))
-        .sum();
-    if let [last] = rest {
-        total += u64::from(u16::from_ne_bytes([*last, 0]));
-    }
-    while total > u64::from(u16::MAX) {
-        total = (total & 0xffff) + (total >> 16);
-    }
-    Sum(total as u16)
-}
-
-/// Copies `from` to `to`, as long, and sums it.
-fn copy_and_sum(from: &[u8], to: &mut [u8]) -> Sum {
-    to.copy_from_slice(from);
-    sum_of(from)
 }

@@ -1,0 +1,123 @@
+//! What messages cost: `cargo bench -p braidnet-message`.
+//!
+//! Nanoseconds per operation, the best of several repetitions (the machine's other work only ever adds), with every step's
+//! message passed through `black_box`. The pools are warm: this is the steady state.
+
+use std::hint::black_box;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use braidnet_message::{Arena, Message, Pool, Run};
+
+const ROUNDS: u32 = 1_000_000;
+const REPETITIONS: usize = 9;
+
+fn main() {
+    let arena = Arena::new(64 << 20);
+    let mut pool = Pool::new(&arena);
+    {
+        let mut pool = pool.bind();
+        report("allocate + drop", || {
+            black_box(pool.allocate(128, 1500));
+        });
+        let original = pool.copy_from_slice(128, &[7; 1448]).expect("memory");
+        report("share + drop, of a unique block", || {
+            black_box(original.share(&mut pool));
+        });
+        let second = original.share(&mut pool);
+        report("share + drop, of a shared block", || {
+            black_box(original.share(&mut pool));
+        });
+        drop(second);
+        report("allocate + drop, 32 at a time", batch(&mut pool));
+        let payload = [7; 1448];
+        report("allocate + copy and sum 1448 bytes + drop", || {
+            let mut message = pool.allocate(128, 1500).expect("memory");
+            message.extend_from_slice_summed(black_box(&payload));
+            black_box(message);
+        });
+        report("header in its own block before a shared view", || {
+            let mut header = pool.allocate(128, 0).expect("memory");
+            header.prepend(40).expect("headroom").fill(1);
+            header.push_continuation(original.share(&mut pool).expect("memory"));
+            black_box(header);
+        });
+        let mut other = Pool::new(&arena);
+        report("allocate + drop of a pool bound further out", || {
+            let bound = black_box(&mut other);
+            black_box(bound.allocate(128, 1500));
+        });
+    }
+    report("allocate + drop, no pool bound", || {
+        black_box(pool.allocate(128, 1500));
+    });
+    report("bind + unbind", || {
+        black_box(pool.bind());
+    });
+    across_threads(&arena);
+}
+
+/// One allocation of 32 kept in a run, and every 32nd time all freed.
+fn batch(pool: &mut Pool) -> impl FnMut() {
+    let mut run = Run::with_capacity(32);
+    move || {
+        run.push(pool.allocate(128, 1500).expect("memory"));
+        if run.len() == 32 {
+            run.clear();
+        }
+    }
+}
+
+/// Runs of 32 allocated on one thread and freed on another, where another pool is bound; the runs go round through
+/// channels, whose cost is shared by 32 messages and contained in the figure.
+fn across_threads(arena: &std::sync::Arc<Arena>) {
+    const RUNS: u32 = 40_000;
+    let (to, from) = mpsc::sync_channel::<Vec<Message>>(16);
+    let (back, empty) = mpsc::sync_channel::<Vec<Message>>(16);
+    for _ in 0..16 {
+        back.send(Vec::with_capacity(32)).expect("receiver is here");
+    }
+    let mut far = Pool::new(arena);
+    let freeing = std::thread::spawn(move || {
+        let _bound = far.bind();
+        for mut run in from {
+            run.clear();
+            if back.send(run).is_err() {
+                break;
+            }
+        }
+    });
+    let mut pool = Pool::new(arena);
+    let started = Instant::now();
+    {
+        let mut pool = pool.bind();
+        for _ in 0..RUNS {
+            let mut run = empty.recv().expect("sender lives");
+            run.extend((0..32).map(|_| pool.allocate(128, 1500).expect("memory")));
+            to.send(run).expect("receiver lives");
+        }
+    }
+    let ns = started.elapsed().as_nanos() as f64 / f64::from(RUNS * 32);
+    println!(
+        "{:48} {ns:7.2} ns",
+        "allocate here, drop on another processor"
+    );
+    println!(
+        "{:48} {:7}",
+        "    of which came back",
+        pool.counters().returned
+    );
+    drop((to, empty));
+    freeing.join().expect("no panic");
+}
+
+fn report(name: &str, mut operation: impl FnMut()) {
+    let best = (0..REPETITIONS).map(|_| {
+        let started = Instant::now();
+        for _ in 0..ROUNDS {
+            operation();
+        }
+        started.elapsed().as_nanos() as f64 / f64::from(ROUNDS)
+    });
+    println!("{name:48} {:7.2} ns", best.fold(f64::INFINITY, f64::min));
+}
