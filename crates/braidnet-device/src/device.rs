@@ -195,3 +195,24 @@ impl<D: Device + ?Sized> Device for Box<D> {
         (*self).open()
     }
 }
+
+/// An address for the stack on the other side of `host`: another one, individual and locally administered.
+pub(crate) fn station_beside(host: MacAddress) -> MacAddress {
+    let [first, middle @ .., last] = host.octets();
+    let [b, c, d, e] = middle;
+    MacAddress::new([first & !0x01 | 0x02, b, c, d, e, last ^ 0x01])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stack_gets_a_local_address_that_is_not_the_hosts() {
+        for host in [[0; 6], [0xff; 6], [2, 1, 2, 3, 4, 5]].map(MacAddress::new) {
+            let station = station_beside(host);
+            assert_ne!(station, host);
+            assert_eq!(station.octets()[0] & 0x03, 0x02, "{station:?}");
+        }
+    }
+}

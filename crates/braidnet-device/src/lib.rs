@@ -22,6 +22,7 @@ mod device;
 mod mac;
 
 pub mod capture;
+pub mod memory;
 pub mod tun;
 
 pub use counters::{Counters, DropReason};
