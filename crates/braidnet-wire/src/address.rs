@@ -36,14 +36,14 @@ impl Address {
     }
 
     /// The four bytes of an IPv4 address, `None` for IPv6.
+    #[inline]
     pub fn as_v4(&self) -> Option<[u8; 4]> {
-        match self.0 {
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([a, b, c, d]),
-            _ => None,
-        }
+        let value = u128::from_be_bytes(self.0);
+        (value >> 32 == 0xffff).then_some((value as u32).to_be_bytes())
     }
 
     /// Whether this is an IPv4 address.
+    #[inline]
     pub fn is_v4(&self) -> bool {
         self.as_v4().is_some()
     }
@@ -131,5 +131,42 @@ impl Tuple {
             local_port: self.remote_port,
             remote_port: self.local_port,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_mapped_addresses_are_v4() {
+        let v4 = Address::v4([192, 0, 2, 1]);
+        assert_eq!(
+            (v4.as_v4(), v4.to_string()),
+            (Some([192, 0, 2, 1]), "192.0.2.1".to_string())
+        );
+        for at in 0..12 {
+            let mut bytes = *v4.octets();
+            bytes[at] ^= 1;
+            assert_eq!(Address::v6(bytes).as_v4(), None, "byte {at}");
+        }
+        assert_eq!(Address::v6([0; 16]).as_v4(), None);
+    }
+
+    #[test]
+    fn special_addresses() {
+        let special = |address: Address| {
+            (
+                address.is_unspecified(),
+                address.is_multicast_or_broadcast(),
+            )
+        };
+        assert_eq!(special(Address::v4([0; 4])), (true, false));
+        assert_eq!(special(Address::v6([0; 16])), (true, false));
+        assert_eq!(special(Address::v4([255; 4])), (false, true));
+        assert_eq!(special(Address::v4([224, 0, 0, 1])), (false, true));
+        assert_eq!(special(Address::v4([240, 0, 0, 1])), (false, false));
+        assert_eq!(special(Address::v6([0xff; 16])), (false, true));
+        assert_eq!(special(Address::v4([10, 0, 0, 1])), (false, false));
     }
 }

@@ -6,8 +6,12 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod address;
+mod bytes;
 pub mod checksum;
+pub mod ipv4;
+pub mod ipv6;
 mod refusal;
 pub mod seq;
 pub mod tcp;
 pub mod time;
+pub mod udp;

@@ -5,6 +5,7 @@ use super::{
     kind,
 };
 use crate::address::Address;
+use crate::bytes::{u16_at, u32_at};
 use crate::checksum::Sum;
 use crate::refusal::refusals;
 use crate::seq::SeqNumber;
@@ -188,14 +189,4 @@ fn parse_sack(value: &[u8], header: &mut TcpHeader) -> Result<(), TcpError> {
         };
     }
     Ok(())
-}
-
-#[inline]
-fn u16_at<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-#[inline]
-fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
