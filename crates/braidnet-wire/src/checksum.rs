@@ -122,10 +122,10 @@ impl Sum {
         self.finish().to_ne_bytes()
     }
 
-    /// The two bytes of a UDP checksum as they stand in the packet: all ones where the checksum is zero, because zero
-    /// says that there is none (RFC 768).
+    /// The two bytes of a checksum that must not be zero, as they stand in the packet: all ones in its place, which is
+    /// as valid. UDP's must not, because there zero says that there is none (RFC 768).
     #[inline]
-    pub const fn finish_udp_bytes(self) -> [u8; 2] {
+    pub const fn finish_nonzero_bytes(self) -> [u8; 2] {
         match self.finish() {
             0 => [0xff, 0xff],
             checksum => checksum.to_ne_bytes(),

@@ -6,8 +6,13 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod address;
+pub mod arp;
 mod bytes;
 pub mod checksum;
+pub mod ethernet;
+pub mod flow;
+pub mod hash;
+pub mod icmpv4;
 pub mod ipv4;
 pub mod ipv6;
 mod refusal;

@@ -32,16 +32,38 @@ pub(crate) use refusals;
 
 #[cfg(test)]
 mod tests {
+    use crate::arp::ArpError;
+    use crate::ethernet::EthernetError;
+    use crate::icmpv4::Icmpv4Error;
+    use crate::ipv4::Ipv4Error;
+    use crate::ipv6::Ipv6Error;
+    use crate::tcp::TcpError;
+    use crate::udp::UdpError;
     use std::collections::BTreeSet;
+
+    /// The index and the name of every reason of every protocol.
+    fn all() -> Vec<(usize, usize, &'static str)> {
+        macro_rules! list {
+            ($($enum:ty),+) => {
+                [$(<$enum>::ALL.iter().enumerate().map(|(at, reason)| (at, *reason as usize, reason.name())).collect()),+]
+            };
+        }
+        let all: [Vec<_>; 7] = list![
+            ArpError,
+            EthernetError,
+            Icmpv4Error,
+            Ipv4Error,
+            Ipv6Error,
+            TcpError,
+            UdpError
+        ];
+        all.concat()
+    }
 
     /// Counters of different reasons must not run together.
     #[test]
     fn names_are_distinct_and_snake_case() {
-        let names = [crate::tcp::TcpError::ALL
-            .iter()
-            .map(|reason| reason.name())
-            .collect::<Vec<_>>()]
-        .concat();
+        let names: Vec<_> = all().into_iter().map(|(_, _, name)| name).collect();
         let distinct: BTreeSet<&str> = names.iter().copied().collect();
         assert_eq!(distinct.len(), names.len());
         for name in names {
@@ -53,8 +75,8 @@ mod tests {
 
     #[test]
     fn reasons_stand_at_their_index() {
-        for (index, reason) in crate::tcp::TcpError::ALL.iter().enumerate() {
-            assert_eq!(*reason as usize, index);
+        for (at, discriminant, name) in all() {
+            assert_eq!(at, discriminant, "{name}");
         }
     }
 }

@@ -138,7 +138,7 @@ pub fn emit(header: &UdpHeader, out: &mut [u8]) -> usize {
 pub fn seal(header: &mut [u8], rest: Sum) {
     let field = CHECKSUM_OFFSET..HEADER_LEN;
     header[field.clone()].fill(0);
-    let checksum = Sum::of(header).combine(rest).finish_udp_bytes();
+    let checksum = Sum::of(header).combine(rest).finish_nonzero_bytes();
     header[field].copy_from_slice(&checksum);
 }
 

@@ -122,11 +122,11 @@ fn rfc_example() {
 fn both_zeros() {
     let sum = Sum::of(&[0xff, 0xff]);
     assert_eq!(sum.finish_bytes(), [0, 0]);
-    assert_eq!(sum.finish_udp_bytes(), [0xff, 0xff]);
+    assert_eq!(sum.finish_nonzero_bytes(), [0xff, 0xff]);
     assert!(Sum::of(&[0xff, 0xff, 0, 0]).is_valid());
     assert!(Sum::of(&[0xff, 0xff, 0xff, 0xff]).is_valid());
     assert!(!Sum::of(&[0, 0, 0, 0]).is_valid());
-    assert_eq!(Sum::of(&[0, 1]).finish_udp_bytes(), [0xff, 0xfe]);
+    assert_eq!(Sum::of(&[0, 1]).finish_nonzero_bytes(), [0xff, 0xfe]);
 }
 
 /// RFC 1624 §5: the case that equation 4 of RFC 1141 gets wrong.
