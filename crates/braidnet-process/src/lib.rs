@@ -1,1 +1,28 @@
-//! The process architectures of braidnet: placement and spawned processors.
+//! The process architectures of braidnet: who turns which part of a stream.
+//!
+//! A [`Plan`] holds a wired stream, its buckets, buffers and device queues; an [`Architecture`] names how junctions are
+//! placed in it. [`Plan::workers`] makes of both one [`Worker`] for each processor. A worker is a
+//! [`Processor`](braidnet_stream::Processor): a caller's loop, a simulator or [`Running`], which spawns a thread for each,
+//! turn it alike.
+//!
+//! | architecture | junctions | buckets |
+//! |---|---|---|
+//! | [`Task`](Architecture::Task) | between two clusters of modules, one server each, both directions | private to each cluster |
+//! | [`Connection`](Architecture::Connection) | above the driver, packet filter, a queue per processor | private |
+//! | [`Message`](Architecture::Message) | above the driver, every processor asks it | shared, locked |
+//!
+//! The crate is the only one that spawns threads of the data path. It holds no protocol code.
+#![forbid(unsafe_code)]
+
+mod architecture;
+mod exchange;
+mod intake;
+mod plan;
+mod running;
+mod worker;
+
+pub use architecture::{Architecture, Refusal, UnknownArchitecture};
+pub use exchange::Mailbox;
+pub use plan::{Application, Classify, NoApplication, Plan, PlanError, processor_of};
+pub use running::{Finished, Idle, Running, RunningConfig, Suspended};
+pub use worker::Worker;

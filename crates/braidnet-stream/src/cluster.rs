@@ -30,9 +30,19 @@ impl Parcel {
         self.queue.parts().0
     }
 
+    /// The direction in which it runs.
+    pub fn direction(&self) -> Direction {
+        self.queue.parts().1
+    }
+
     /// The message.
     pub fn message(&self) -> &Message {
         &self.message
+    }
+
+    /// The message, without its destination.
+    pub fn into_message(self) -> Message {
+        self.message
     }
 }
 
@@ -60,6 +70,16 @@ impl ModuleSet {
     /// These.
     pub fn of(modules: impl IntoIterator<Item = ModuleId>) -> ModuleSet {
         ModuleSet(modules.into_iter().fold(0, |set, module| set | 1 << module.0))
+    }
+
+    /// Those below `module`.
+    pub const fn below(module: ModuleId) -> ModuleSet {
+        ModuleSet((1 << module.0) - 1)
+    }
+
+    /// Those that are not in it.
+    pub const fn others(self) -> ModuleSet {
+        ModuleSet(!self.0)
     }
 
     /// Whether `module` is in it.
@@ -156,6 +176,11 @@ impl Cluster {
     pub fn put_one(&mut self, module: ModuleId, direction: Direction, message: Message) {
         let queue = self.stream.entry(module, direction);
         self.work.queues.push(queue, message);
+    }
+
+    /// A message addressed to `module`, to be sent to the cluster that turns it for the message's bucket.
+    pub fn parcel(&self, module: ModuleId, direction: Direction, message: Message) -> Parcel {
+        Parcel { queue: self.stream.entry(module, direction), message }
     }
 
     /// Takes in what another processor sent.

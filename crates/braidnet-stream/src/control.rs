@@ -115,6 +115,6 @@ impl Control {
 
     /// What a control message carries; `None` for data.
     pub fn of(message: &Message) -> Option<Control> {
-        (message.kind() == Kind::Control).then(|| *message.note::<Control>())
+        (message.kind() == Kind::Control).then(|| message.note::<Control>())
     }
 }

@@ -1,6 +1,7 @@
 //! The processor: whatever can be turned.
 
 use braidnet_wire::time::Instant;
+use std::os::fd::BorrowedFd;
 
 /// What a processor wants after a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,4 +31,43 @@ impl Next {
 pub trait Processor: Send {
     /// Does at most about `budget` messages' worth of work at time `now` and says what it wants next. It never blocks.
     fn turn(&mut self, now: Instant, budget: usize) -> Next;
+
+    /// Whether others have left work for it: what whoever is about to sleep on its behalf asks once more.
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    /// What becomes readable when the device has something for it; `None` if nothing ever tells.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Several processors turned as one, one after the other.
+impl<P: Processor> Processor for Vec<P> {
+    fn turn(&mut self, now: Instant, budget: usize) -> Next {
+        self.iter_mut().fold(Next::Idle, |next, part| next.sooner(part.turn(now, budget)))
+    }
+
+    fn has_work(&self) -> bool {
+        self.iter().any(P::has_work)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.iter().find_map(P::fd)
+    }
+}
+
+impl<P: Processor + ?Sized> Processor for Box<P> {
+    fn turn(&mut self, now: Instant, budget: usize) -> Next {
+        (**self).turn(now, budget)
+    }
+
+    fn has_work(&self) -> bool {
+        (**self).has_work()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).fd()
+    }
 }

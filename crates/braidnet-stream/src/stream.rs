@@ -1,5 +1,6 @@
 //! The stream: a head, modules and a tail, wired once and then only read.
 
+use crate::cluster::ModuleSet;
 use crate::module::{Direction, Module, ModuleId, Stages};
 use crate::queues::{MAX_MODULES, QueueId, Stage};
 use core::fmt;
@@ -282,6 +283,26 @@ impl Stream {
             Direction::Up => entry.up[0],
             Direction::Down => entry.down[0],
         }
+    }
+
+    /// The modules that messages enter when they cross, in this direction, between the modules of `below` and the others.
+    pub fn crossings(&self, below: ModuleSet, direction: Direction) -> Vec<ModuleId> {
+        let mut entered = Vec::new();
+        for (module, entry) in self.entries.iter().enumerate() {
+            let from_below = below.contains(ModuleId(module as u8));
+            let beyond = match direction {
+                Direction::Up if from_below => &entry.up,
+                Direction::Down if !from_below => &entry.down,
+                _ => continue,
+            };
+            for queue in beyond.iter().filter(|queue| **queue != QueueId::HEAD && **queue != QueueId::TAIL) {
+                let (target, ..) = queue.parts();
+                if below.contains(target) != from_below && !entered.contains(&target) {
+                    entered.push(target);
+                }
+            }
+        }
+        entered
     }
 
     /// How many counters all modules have together.

@@ -1,0 +1,159 @@
+//! TCP as a module: the engine of `braidnet-tcp` over messages.
+//!
+//! - *before*, on the way up: parse, verify the checksum, find flow and bucket. Order-free.
+//! - *core*: look the connection up, run the engine; hand data and [`Control`](braidnet_stream::Control)s up, take data
+//!   and verbs from above. Owns the bucket's connections.
+//! - *settle*: once for each entry of the perimeter, let every connection that was touched say what it has to say: one
+//!   acknowledgment for a run of segments, data that the window lets out.
+//! - *after*, on the way down: header and checksum, from the payload's sum where it is known. Order-free.
+//!
+//! Above it stand modules that speak [`Verb`](braidnet_stream::Verb)s: they get `Connected`, data, `Space`, `EndOfData`
+//! and `Closed`; they send data (at most what `Connected` and `Space` gave them), `Credit` for what they took, `Close`,
+//! `Abort` and `Connect`.
+
+mod after;
+mod before;
+mod connection;
+mod core;
+mod listen;
+mod send_queue;
+mod table;
+
+pub use listen::{ListenError, Listeners};
+
+use crate::flows::Flows;
+use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
+use braidnet_message::Run;
+use std::sync::Arc;
+use table::Table;
+
+/// What TCP needs to know.
+#[derive(Clone, Debug)]
+pub struct TcpConfig {
+    /// How the engine of every connection is set.
+    pub engine: braidnet_tcp::Config,
+    /// Largest IP packet of the device, in bytes: bounds the segments that are sent and asked for.
+    pub mtu: usize,
+    /// Most connections in one bucket, half-open and in TIME-WAIT included; one more is refused by name.
+    pub connections_per_bucket: usize,
+    /// Secret of the initial sequence numbers (RFC 6528), random at every start.
+    pub isn_secret: [u64; 2],
+}
+
+/// The TCP module.
+pub struct Tcp {
+    config: TcpConfig,
+    flows: Flows,
+    listeners: Arc<Listeners>,
+}
+
+impl Tcp {
+    /// TCP for connections that `flows` deals to buckets.
+    pub fn new(config: TcpConfig, flows: Flows) -> Tcp {
+        Tcp { config, flows, listeners: Arc::new(Listeners::default()) }
+    }
+
+    /// The ports that are listened on.
+    pub fn listeners(&self) -> &Arc<Listeners> {
+        &self.listeners
+    }
+}
+
+/// Index of each counter of TCP.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "one list makes both the names and their numbers")]
+        enum Numbered { $($name),* }
+        $($(#[$doc])* pub(crate) const $name: Counter = Counter(Numbered::$name as u16);)*
+        /// The module's own counters; the engine's drop reasons follow them.
+        const OWN: &[&str] = &[$($text),*];
+    };
+}
+
+counters! {
+    /// Segments that reached the core.
+    SEGMENTS_IN = "segments_in",
+    /// Segments with data that were not the next expected ones.
+    OUT_OF_ORDER = "out_of_order",
+    /// Segments with data that reached the core.
+    DATA_SEGMENTS_IN = "data_segments_in",
+    /// Segments sent.
+    SEGMENTS_OUT = "segments_out",
+    /// Segments sent again.
+    RETRANSMITTED = "retransmitted",
+    /// Connections established.
+    OPENED = "opened",
+    /// Connections gone.
+    CLOSED = "closed",
+    /// Resets sent for segments of no connection (RFC 9293 §3.10.7.1).
+    RESETS_OUT = "resets_out",
+    /// Dropped: shorter than its header, or the header is malformed.
+    MALFORMED = "malformed",
+    /// Dropped: wrong checksum.
+    BAD_CHECKSUM = "bad_checksum",
+    /// Dropped: port 0, or from an address that cannot have sent it (RFC 1122 §4.2.3.10).
+    BAD_ADDRESS = "bad_address",
+    /// Dropped: for no connection, and no reply is called for.
+    NO_CONNECTION = "no_connection",
+    /// Dropped: the listener has as many half-open connections as it may.
+    SYN_QUEUE_FULL = "syn_queue_full",
+    /// Dropped or refused: the bucket has as many connections as it may.
+    TABLE_FULL = "table_full",
+    /// Dropped: data or a verb for a connection that is no more.
+    STALE = "stale",
+    /// Dropped: data sent by the application after its close, or beyond the space it was given.
+    NOT_SENDABLE = "not_sendable",
+    /// Not sent: no buffer; the retransmission timer makes good.
+    NO_BUFFER = "no_buffer",
+}
+
+impl Module for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::BEFORE_UP
+            | Stages::CORE_UP
+            | Stages::CORE_DOWN
+            | Stages::AFTER_DOWN
+            | Stages::SETTLE
+            | Stages::EXPIRE
+    }
+
+    fn key(&self) -> Key {
+        Key::Connection
+    }
+
+    fn counters(&self) -> &'static [&'static str] {
+        core::counter_names()
+    }
+
+    fn open(&self, bucket: BucketId) -> Box<dyn State> {
+        Box::new(Table::new(bucket, self.config.connections_per_bucket))
+    }
+
+    fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        self.parse(run, cx);
+    }
+
+    fn core(&self, state: &mut dyn State, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        let table = state.of::<Table>();
+        match direction {
+            Direction::Up => self.segments_arrive(table, run, cx),
+            Direction::Down => self.user_calls(table, run, cx),
+        }
+    }
+
+    fn settle(&self, state: &mut dyn State, cx: &mut Context<'_>) {
+        self.transmit(state.of::<Table>(), cx);
+    }
+
+    fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {
+        self.deadlines(state.of::<Table>(), cx);
+    }
+
+    fn after(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        self.emit(run, cx);
+    }
+}

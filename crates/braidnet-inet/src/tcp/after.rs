@@ -1,0 +1,72 @@
+//! The order-free part on the way down: header and checksum.
+
+use super::before::PROTOCOL;
+use super::{NO_BUFFER, Tcp};
+use crate::notes::{Datagram, Departure};
+use braidnet_message::{Message, Run};
+use braidnet_stream::Context;
+use braidnet_wire::checksum::Sum;
+use braidnet_wire::tcp;
+
+/// Room that must be left in front of a segment's payload for the headers of all modules: Ethernet, IPv6, and TCP with
+/// all its options, rounded up to a cache line.
+pub const HEADROOM: usize = 128;
+
+impl Tcp {
+    /// Puts the header in front of each segment of the run.
+    pub(super) fn emit(&self, run: &mut Run, cx: &mut Context<'_>) {
+        let mut bad = false;
+        for message in run.iter_mut() {
+            if !emit_one(message) {
+                cx.count(NO_BUFFER, 1);
+                message.set_bucket(u16::MAX);
+                bad = true;
+            }
+        }
+        if bad {
+            run.retain_mut(|message| message.bucket() != u16::MAX);
+        }
+    }
+}
+
+/// False if there is no room for the header in front: our own fault, refused all the same.
+#[inline]
+fn emit_one(message: &mut Message) -> bool {
+    let Departure { header, tuple } = message.note::<Departure>();
+    let payload_len = message.total_len();
+    let payload_sum = message_sum(message);
+    let header_len = tcp::header_len(&header);
+    let Some(room) = message.prepend(header_len) else {
+        debug_assert!(false, "a segment without headroom");
+        return false;
+    };
+    tcp::emit(&header, tuple.local_port, tuple.remote_port, room);
+    let len = header_len + payload_len;
+    let sum = Sum::pseudo_header(&tuple.local, &tuple.remote, PROTOCOL, len as u32)
+        .then(Sum::of(room), 0)
+        .then(payload_sum, header_len);
+    tcp::set_checksum(room, sum.finish());
+    message.set_note(Datagram {
+        source: tuple.local,
+        destination: tuple.remote,
+        protocol: PROTOCOL,
+        ..Datagram::default()
+    });
+    true
+}
+
+/// The sum of all payload blocks, from what copying them found where that is known.
+#[inline]
+fn message_sum(message: &Message) -> Sum {
+    let mut sum = Sum::default();
+    let mut offset = 0;
+    let mut block = Some(message);
+    while let Some(current) = block {
+        if !current.is_empty() {
+            sum = sum.then(current.block_sum(), offset);
+            offset += current.len();
+        }
+        block = current.continuation();
+    }
+    sum
+}

@@ -1,0 +1,93 @@
+//! The order-free part on the way up.
+
+use super::{BAD_ADDRESS, BAD_CHECKSUM, MALFORMED, Tcp};
+use crate::notes::{Arrival, Datagram};
+use braidnet_message::{Message, Run};
+use braidnet_stream::{Context, Counter};
+use braidnet_wire::address::Tuple;
+use braidnet_wire::checksum::Sum;
+use braidnet_wire::tcp;
+
+/// Protocol number of TCP.
+pub(crate) const PROTOCOL: u8 = 6;
+
+impl Tcp {
+    /// Parses and verifies a run, and leaves an [`Arrival`] in each message of it; the rest is dropped by name.
+    pub(super) fn parse(&self, run: &mut Run, cx: &mut Context<'_>) {
+        let mut bad = false;
+        for message in run.iter_mut() {
+            if let Err(reason) = self.parse_one(message, cx) {
+                cx.count(reason, 1);
+                message.truncate(0);
+                message.set_note(Refused(1));
+                message.set_bucket(u16::MAX);
+                bad = true;
+            }
+        }
+        if bad {
+            run.retain_mut(|message| message.bucket() != u16::MAX);
+        }
+    }
+
+    #[inline]
+    fn parse_one(&self, message: &mut Message, cx: &mut Context<'_>) -> Result<(), Counter> {
+        let datagram = message.note::<Datagram>();
+        if message.len() < tcp::MIN_HEADER_LEN && !message.pull_up(tcp::MIN_HEADER_LEN, cx.pool()) {
+            return Err(MALFORMED);
+        }
+        let (source_port, destination_port, header, header_len) = match tcp::parse(message.bytes()) {
+            Ok(parsed) => parsed,
+            Err(_) => self.parse_again(message, cx)?,
+        };
+        if !is_intact(message, &datagram) {
+            return Err(BAD_CHECKSUM);
+        }
+        if source_port == 0
+            || destination_port == 0
+            || datagram.flags & Datagram::BROADCAST != 0
+            || datagram.source.is_unspecified()
+            || datagram.source.is_multicast_or_broadcast()
+            || datagram.source == datagram.destination
+        {
+            return Err(BAD_ADDRESS);
+        }
+        let tuple = Tuple {
+            local: datagram.destination,
+            remote: datagram.source,
+            local_port: destination_port,
+            remote_port: source_port,
+        };
+        let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
+        message.strip(header_len);
+        message.set_note(Arrival { header, tuple, hash });
+        message.set_bucket(bucket.0);
+        Ok(())
+    }
+
+    /// A header whose options lie in a later block is gathered and parsed once more.
+    #[cold]
+    fn parse_again(
+        &self,
+        message: &mut Message,
+        cx: &mut Context<'_>,
+    ) -> Result<(u16, u16, tcp::TcpHeader, usize), Counter> {
+        let wanted = usize::from(message.bytes()[12] >> 4) * 4;
+        if message.len() >= wanted || !message.pull_up(wanted, cx.pool()) {
+            return Err(MALFORMED);
+        }
+        tcp::parse(message.bytes()).map_err(|_| MALFORMED)
+    }
+}
+
+/// Whether the checksum over pseudo-header, header and data holds (RFC 9293 §3.1).
+#[inline]
+fn is_intact(message: &Message, datagram: &Datagram) -> bool {
+    let len = message.total_len();
+    let mut sum = Sum::pseudo_header(&datagram.source, &datagram.destination, PROTOCOL, len as u32);
+    let mut offset = 0;
+    for block in message.blocks() {
+        sum = sum.then(Sum::of(block), offset);
+        offset += block.len();
+    }
+    sum.is_valid()
+}

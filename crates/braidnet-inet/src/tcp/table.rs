@@ -1,0 +1,127 @@
+//! The connections of one bucket.
+
+use super::connection::Connection;
+use braidnet_stream::map::Map;
+use braidnet_stream::{BucketId, ConnectionId};
+use braidnet_wire::address::Tuple;
+use braidnet_wire::time::Instant;
+
+/// What TCP keeps in one bucket.
+pub(super) struct Table {
+    bucket: BucketId,
+    by_tuple: Map<Tuple, u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    limit: usize,
+    /// Slots that were touched since the last settling; each stands here once.
+    pub(super) touched: Vec<u32>,
+}
+
+struct Slot {
+    connection: Option<Box<Connection>>,
+    generation: u16,
+    touched: bool,
+    deadline: Instant,
+}
+
+impl Table {
+    pub(super) fn new(bucket: BucketId, limit: usize) -> Table {
+        Table {
+            bucket,
+            by_tuple: Map::new(limit, true),
+            slots: Vec::new(),
+            free: Vec::new(),
+            limit,
+            touched: Vec::new(),
+        }
+    }
+
+    /// The slot of the connection with this tuple.
+    #[inline]
+    pub(super) fn find(&mut self, hash: u64, tuple: &Tuple) -> Option<usize> {
+        self.by_tuple.get(hash, tuple).map(|slot| *slot as usize)
+    }
+
+    /// The slot of this connection, if it is still there.
+    #[inline]
+    pub(super) fn slot(&self, id: ConnectionId) -> Option<usize> {
+        let slot = self.slots.get(id.slot())?;
+        (slot.generation == id.generation() && slot.connection.is_some()).then(|| id.slot())
+    }
+
+    /// The connection in a slot that [`find`](Table::find) or [`slot`](Table::slot) gave.
+    #[inline]
+    pub(super) fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(slot)?.connection.as_deref_mut()
+    }
+
+    /// Puts a connection into a slot; `make` is given its number. `None` if the bucket is full.
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        tuple: Tuple,
+        make: impl FnOnce(ConnectionId) -> Connection,
+    ) -> Option<usize> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot as usize,
+            None if self.slots.len() < self.limit => {
+                self.slots.push(Slot { connection: None, generation: 0, touched: false, deadline: Instant::MAX });
+                self.slots.len() - 1
+            }
+            None => return None,
+        };
+        if self.by_tuple.insert(hash, tuple, slot as u32).is_err() {
+            self.free.push(slot as u32);
+            return None;
+        }
+        let entry = &mut self.slots[slot];
+        let id = ConnectionId::new(self.bucket, slot as u32, entry.generation);
+        entry.connection = Some(Box::new(make(id)));
+        entry.deadline = Instant::MAX;
+        Some(slot)
+    }
+
+    /// Takes the connection out of its slot; the slot's next tenant has another number.
+    pub(super) fn remove(&mut self, slot: usize) -> Option<Box<Connection>> {
+        let entry = self.slots.get_mut(slot)?;
+        let connection = entry.connection.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.deadline = Instant::MAX;
+        self.by_tuple.remove(connection.hash, &connection.tuple);
+        self.free.push(slot as u32);
+        Some(connection)
+    }
+
+    /// Marks the slot to be looked at when the perimeter's entry settles.
+    #[inline]
+    pub(super) fn touch(&mut self, slot: usize) {
+        if let Some(entry) = self.slots.get_mut(slot)
+            && !entry.touched
+        {
+            entry.touched = true;
+            self.touched.push(slot as u32);
+        }
+    }
+
+    /// Takes the mark off.
+    #[inline]
+    pub(super) fn untouch(&mut self, slot: usize) {
+        self.slots[slot].touched = false;
+    }
+
+    /// Notes when the slot's connection wants to be woken.
+    #[inline]
+    pub(super) fn set_deadline(&mut self, slot: usize, deadline: Option<Instant>) {
+        self.slots[slot].deadline = deadline.unwrap_or(Instant::MAX);
+    }
+
+    /// A slot at or after `from` whose time has come.
+    pub(super) fn due(&self, from: usize, now: Instant) -> Option<usize> {
+        (from..self.slots.len()).find(|&slot| self.slots[slot].deadline <= now)
+    }
+
+    /// The earliest deadline of all.
+    pub(super) fn earliest(&self) -> Option<Instant> {
+        self.slots.iter().map(|slot| slot.deadline).min().filter(|at| *at < Instant::MAX)
+    }
+}

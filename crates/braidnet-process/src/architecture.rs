@@ -1,0 +1,221 @@
+//! The named architectures, as placements.
+
+use braidnet_stream::junction::{Assignment, Full, Junction, Order, Perimeter, Placement, Position};
+use braidnet_sync::lock::LockKind;
+use core::fmt;
+use core::str::FromStr;
+
+/// How processors are bound to protocol work.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Architecture {
+    /// Processors are bound to clusters of modules; messages pass between them in queues (ASX §3.3.1).
+    Task,
+    /// Processors are bound to connections; a packet filter above the driver hands each message to its connection's
+    /// processor, which does all its work (CP/MP §3.3.1).
+    Connection,
+    /// Processors are bound to messages: each takes any message and escorts it up the whole stack; connections are behind
+    /// locks (CP/MP §3.3.2).
+    Message,
+}
+
+impl Architecture {
+    /// All of them.
+    pub const ALL: [Architecture; 3] = [Architecture::Task, Architecture::Connection, Architecture::Message];
+
+    /// Its name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Architecture::Task => "task",
+            Architecture::Connection => "connection",
+            Architecture::Message => "message",
+        }
+    }
+
+    /// The placement of junctions that it is, on so many processors.
+    ///
+    /// `clusters` names the highest module of the lower and the lowest of the upper cluster, between which
+    /// [`Task`](Architecture::Task) puts its queues; `lock` is the kind that [`Message`](Architecture::Message) uses.
+    ///
+    /// # Errors
+    /// A [`Refusal`] that says why this cannot be.
+    pub fn placement(
+        self,
+        processors: usize,
+        clusters: Option<(&str, &str)>,
+        lock: LockKind,
+    ) -> Result<Placement, Refusal> {
+        if processors == 0 {
+            return Err(Refusal::NoProcessor);
+        }
+        let everyone: Vec<usize> = (0..processors).collect();
+        let above_driver = |assignment, servers, order, full| Junction {
+            position: Position::AboveDriver,
+            assignment,
+            servers,
+            order,
+            full,
+        };
+        let (junctions, perimeter) = match self {
+            Architecture::Connection => (
+                vec![above_driver(Assignment::PacketFilter, everyone, Order::Fifo, Full::PushBack)],
+                Perimeter::Owned,
+            ),
+            Architecture::Message => (
+                vec![above_driver(Assignment::Any, everyone, Order::None, Full::PushBack)],
+                Perimeter::Locked(lock),
+            ),
+            Architecture::Task => {
+                let Some((lower, upper)) = clusters else { return Err(Refusal::NothingToSplit) };
+                let pipelines = Pipelines::of(processors);
+                let mut junctions = Vec::new();
+                if pipelines.count > 1 {
+                    let lowers = (0..pipelines.count).map(|p| pipelines.lower(p)).collect();
+                    junctions.push(above_driver(Assignment::PacketFilter, lowers, Order::Fifo, Full::PushBack));
+                }
+                let between = |assignment, servers| Junction {
+                    position: Position::Between(lower.to_owned(), upper.to_owned()),
+                    assignment,
+                    servers,
+                    order: Order::Fifo,
+                    full: Full::PushBack,
+                };
+                for pipeline in 0..pipelines.count {
+                    let uppers = pipelines.uppers(pipeline);
+                    let assignment =
+                        if uppers.len() > 1 { Assignment::PacketFilter } else { Assignment::Single };
+                    junctions.push(between(assignment, uppers));
+                    junctions.push(between(Assignment::Single, vec![pipelines.lower(pipeline)]));
+                }
+                (junctions, Perimeter::Owned)
+            }
+        };
+        Ok(Placement { name: self.name(), processors, junctions, perimeter })
+    }
+}
+
+/// How `task` spends its processors: pipelines of two, and an odd one is a second upper cluster of the last (ASX §3.3.1).
+/// One processor turns both clusters itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pipelines {
+    processors: usize,
+    pub(crate) count: usize,
+}
+
+impl Pipelines {
+    pub(crate) fn of(processors: usize) -> Pipelines {
+        Pipelines { processors, count: (processors / 2).max(1) }
+    }
+
+    /// The processor of the lower cluster.
+    pub(crate) fn lower(self, pipeline: usize) -> usize {
+        2 * pipeline
+    }
+
+    /// The processors of the upper cluster.
+    pub(crate) fn uppers(self, pipeline: usize) -> Vec<usize> {
+        if self.processors == 1 {
+            return vec![0];
+        }
+        let first = 2 * pipeline + 1;
+        if pipeline + 1 == self.count { (first..self.processors).collect() } else { vec![first] }
+    }
+}
+
+/// Why an architecture cannot be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// On no processor.
+    NoProcessor,
+    /// `task` over a stream that has nothing above its transport.
+    NothingToSplit,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::NoProcessor => "an architecture needs at least one processor",
+            Refusal::NothingToSplit => {
+                "the task architecture needs modules above the transport, for its upper cluster to run"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no architecture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownArchitecture(String);
+
+impl fmt::Display for UnknownArchitecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no architecture is called `{}`: choose task, connection or message", self.0)
+    }
+}
+
+impl std::error::Error for UnknownArchitecture {}
+
+impl FromStr for Architecture {
+    type Err = UnknownArchitecture;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Architecture::ALL
+            .into_iter()
+            .find(|architecture| architecture.name() == name)
+            .ok_or_else(|| UnknownArchitecture(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLUSTERS: Option<(&str, &str)> = Some(("tcp", "xdr"));
+
+    #[test]
+    fn task_deals_processors_to_pipelines() {
+        let rows: [(usize, usize, &[&[usize]]); 6] = [
+            (1, 1, &[&[0]]),
+            (2, 1, &[&[1]]),
+            (3, 1, &[&[1, 2]]),
+            (4, 2, &[&[1], &[3]]),
+            (5, 2, &[&[1], &[3, 4]]),
+            (8, 4, &[&[1], &[3], &[5], &[7]]),
+        ];
+        for (processors, count, uppers) in rows {
+            let pipelines = Pipelines::of(processors);
+            assert_eq!(pipelines.count, count, "{processors}");
+            let dealt: Vec<_> = (0..count).map(|pipeline| pipelines.uppers(pipeline)).collect();
+            assert_eq!(dealt, uppers, "{processors}");
+        }
+    }
+
+    #[test]
+    fn every_placement_names_only_its_own_processors() {
+        for architecture in Architecture::ALL {
+            for processors in 1..9 {
+                let placement = architecture.placement(processors, CLUSTERS, LockKind::Adaptive).unwrap();
+                let mut serving: Vec<usize> =
+                    placement.junctions.iter().flat_map(|junction| junction.servers.clone()).collect();
+                serving.sort_unstable();
+                serving.dedup();
+                assert_eq!(serving, (0..processors).collect::<Vec<_>>(), "{placement}");
+            }
+        }
+    }
+
+    #[test]
+    fn refusals_are_reasons() {
+        let lock = LockKind::Adaptive;
+        assert_eq!(Architecture::Task.placement(2, None, lock), Err(Refusal::NothingToSplit));
+        assert_eq!(Architecture::Message.placement(0, CLUSTERS, lock), Err(Refusal::NoProcessor));
+        assert_eq!("connection".parse(), Ok(Architecture::Connection));
+        assert!("braids".parse::<Architecture>().unwrap_err().to_string().contains("`braids`"));
+    }
+}

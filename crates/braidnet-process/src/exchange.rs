@@ -1,0 +1,112 @@
+//! How work passes between workers: mailboxes of parcels, and who has what.
+
+use braidnet_stream::junction::QueueJunction;
+use braidnet_stream::{BucketId, Direction, ModuleId, Parcel};
+use braidnet_sync::parker::Unparker;
+use braidnet_sync::ring::mpsc;
+use std::sync::Arc;
+
+/// Where anybody leaves work for a worker: parcels from other workers, finished jobs, control.
+///
+/// Cheap to clone, one for each sender. The worker is woken if it sleeps.
+#[derive(Clone)]
+pub struct Mailbox {
+    pub(crate) ring: mpsc::Producer<Parcel>,
+    pub(crate) waker: Unparker,
+}
+
+impl Mailbox {
+    /// Leaves parcels, from the front of `parcels`, as many as there is room for; the rest stays.
+    pub fn leave(&mut self, parcels: &mut Vec<Parcel>) {
+        if self.ring.push_from(parcels) > 0 {
+            self.waker.unpark();
+        }
+    }
+}
+
+/// Which worker turns what: known to all, changed by none (migration comes with its own protocol).
+#[derive(Debug)]
+pub(crate) struct Owners {
+    /// First module of the upper cluster; modules below it are the lower one.
+    pub(crate) split: Option<ModuleId>,
+    /// For each bucket the worker that holds its lower, and its upper half.
+    pub(crate) lower: Vec<u16>,
+    pub(crate) upper: Vec<u16>,
+}
+
+impl Owners {
+    /// The worker that runs `module` for `bucket`.
+    pub(crate) fn of(&self, module: ModuleId, bucket: BucketId) -> usize {
+        let table = match self.split {
+            Some(split) if module >= split => &self.upper,
+            _ => &self.lower,
+        };
+        usize::from(table.get(bucket.index()).copied().unwrap_or(0))
+    }
+}
+
+/// A worker's ways out to the others.
+pub(crate) struct Outward {
+    pub(crate) owners: Arc<Owners>,
+    /// One mailbox per worker; its own is never used.
+    pub(crate) mailboxes: Vec<Mailbox>,
+    /// What a full mailbox had no room for, per worker.
+    pub(crate) waiting: Vec<Vec<Parcel>>,
+    /// The queues between clusters that this worker feeds.
+    pub(crate) junctions: Vec<Feed>,
+    /// Set while something is being sent in this turn, per junction.
+    pub(crate) fed: Vec<bool>,
+}
+
+/// A queue junction that a worker feeds, and the worker that serves it.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    pub(crate) junction: Arc<QueueJunction>,
+    pub(crate) server: usize,
+}
+
+impl Outward {
+    /// Sorts a parcel into the queue or the mailbox that leads to whoever runs it.
+    pub(crate) fn sort(&mut self, parcel: Parcel) {
+        let server = self.owners.of(parcel.module(), parcel.bucket());
+        let target = (parcel.module(), parcel.direction());
+        let feed = self
+            .junctions
+            .iter()
+            .position(|feed| feed.server == server && feed.junction.target() == target);
+        match feed {
+            Some(feed) => {
+                self.junctions[feed].junction.queue().putq(parcel.into_message());
+                self.fed[feed] = true;
+            }
+            None => self.waiting[server].push(parcel),
+        }
+    }
+
+    /// Puts a whole run that came to `module` from a packet filter into the mailbox of `server`.
+    pub(crate) fn hand_over(&mut self, server: usize, parcel: Parcel) {
+        self.waiting[server].push(parcel);
+    }
+
+    /// Delivers what has been sorted and wakes who sleeps.
+    pub(crate) fn deliver(&mut self) {
+        for (waiting, mailbox) in self.waiting.iter_mut().zip(&mut self.mailboxes) {
+            if !waiting.is_empty() {
+                mailbox.leave(waiting);
+            }
+        }
+        for (fed, feed) in self.fed.iter_mut().zip(&self.junctions) {
+            if core::mem::take(fed) {
+                self.mailboxes[feed.server].waker.unpark();
+            }
+        }
+    }
+
+    /// Whether some way out is so full that no more work should be taken in.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.iter().any(|waiting| !waiting.is_empty())
+            || self.junctions.iter().any(|feed| {
+                feed.junction.target().1 == Direction::Up && feed.junction.queue().is_full()
+            })
+    }
+}
