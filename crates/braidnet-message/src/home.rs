@@ -46,6 +46,8 @@ struct Shared {
 }
 
 struct Local {
+    /// Where this home lies, as a pointer that may free it: what nodes point to.
+    this: Cell<*const Home>,
     /// LIFO lists of free nodes per class.
     free: [Cell<Option<NonNull<Node>>>; CLASSES],
     /// Memory of the newest slab per class, not carved yet.
@@ -113,6 +115,7 @@ impl Home {
         };
         let home = Box::new(Home {
             local: Local {
+                this: Cell::new(null()),
                 free: [const { Cell::new(None) }; CLASSES],
                 fresh: core::array::from_fn(|_| Cell::new(fresh)),
                 away: core::array::from_fn(|_| Away::empty()),
@@ -129,7 +132,10 @@ impl Home {
                 bound: AtomicPtr::new(null_mut()),
             },
         });
-        NonNull::from(Box::leak(home))
+        let this = NonNull::from(Box::leak(home));
+        // SAFETY: just made, and known to nobody else.
+        unsafe { this.as_ref() }.local.this.set(this.as_ptr());
+        this
     }
 
     /// Whether the caller's thread may use `local`: the pool is bound nowhere, or here.
@@ -213,7 +219,7 @@ impl Home {
         }
         let node = NonNull::new(fresh.at)?.cast::<Node>();
         // SAFETY: `nodes` strides of aligned memory of the slab are left at `at`, used by nobody.
-        unsafe { node.write(Node::carved(class, self)) };
+        unsafe { node.write(Node::carved(class, self.local.this.get())) };
         // SAFETY: at most one past the end of the slab.
         fresh.at = unsafe { fresh.at.add(stride(class)) };
         fresh.nodes -= 1;

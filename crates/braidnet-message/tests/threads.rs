@@ -35,8 +35,6 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const SIZE: usize = if cfg!(miri) { 1 } else { 100 };
-
 /// A few bytes that tell whose they are.
 fn stamp(n: u64) -> [u8; 16] {
     let mut bytes = [n as u8; 16];
@@ -47,7 +45,7 @@ fn stamp(n: u64) -> [u8; 16] {
 #[test]
 fn steady_state_takes_nothing_from_the_global_allocator() {
     let _alone = alone();
-    const RUNS: usize = 320 * SIZE;
+    const RUNS: usize = if cfg!(miri) { 60 } else { 32_000 };
     const WARM_UP: usize = RUNS / 10;
     let arena = Arena::new(64 << 20);
     let (to, from) = mpsc::sync_channel::<Run>(4);
@@ -99,7 +97,7 @@ fn steady_state_takes_nothing_from_the_global_allocator() {
         (RUNS - WARM_UP) * 32
     );
     assert_eq!(arena.used_bytes(), used);
-    assert!(pool.counters().returned > (RUNS as u64 - 100) * 32 / 2);
+    assert!(pool.counters().returned > RUNS as u64 * 32 / 2);
     drop((to, empty));
     echo.join().expect("no panic");
 }
@@ -126,7 +124,7 @@ fn storm(
         assert_eq!(message.connection(), n);
         n
     };
-    for _ in 0..300 * SIZE {
+    for _ in 0..if cfg!(miri) { 60 } else { 30_000 } {
         match random(8) {
             0 | 1 => {
                 let n = random(u64::MAX);
@@ -211,7 +209,7 @@ fn a_storm_of_shared_messages_ends_with_every_node_home() {
 fn closing_a_home_races_with_its_last_messages() {
     let _alone = alone();
     let arena = Arena::new(64 << 20);
-    for round in 0..30 * SIZE {
+    for round in 0..if cfg!(miri) { 10 } else { 3_000 } {
         let mut pool = Pool::new(&arena);
         let messages: Vec<Message> = (0..3)
             .map(|_| pool.allocate(0, 8).expect("memory"))
