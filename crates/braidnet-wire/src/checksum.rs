@@ -97,6 +97,14 @@ impl Sum {
         Sum::word((value >> 16) as u16).combine(Sum::word(value as u16))
     }
 
+    /// The sum of 32-bit fields with these values, which stand in network byte order in the packet at even offsets. For
+    /// headers that are still to be written: bytes just stored in fields are slow to load again in words.
+    #[inline]
+    pub fn of_words<const N: usize>(values: [u32; N]) -> Sum {
+        let sum: u64 = values.into_iter().map(u64::from).sum();
+        Sum::word(scalar::fold(u128::from(sum)))
+    }
+
     /// The sum of the pseudo-header of TCP, UDP or ICMPv6 over IPv4 (RFC 9293 §3.1) or IPv6 (RFC 8200 §8.1).
     ///
     /// `len` is the length in bytes of the transport header and its payload, which IPv4 bounds by 65535. Both addresses
@@ -166,6 +174,9 @@ impl Sum {
     /// [`Sum::of`] for inputs that are worth a call.
     #[inline(never)]
     fn of_long(bytes: &[u8]) -> Sum {
+        if bytes.len() <= BLOCK {
+            return Sum(sum_block(bytes));
+        }
         // Blocks are of even length, all but the last.
         bytes
             .chunks(BLOCK)
@@ -218,6 +229,9 @@ pub fn copy_and_sum_uninit(destination: &mut [MaybeUninit<u8>], source: &[u8]) -
 /// [`copy_and_sum_uninit`] for inputs that are worth a call.
 #[inline(never)]
 fn copy_long(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> Sum {
+    if source.len() <= BLOCK {
+        return Sum(copy_block(destination, source));
+    }
     let blocks = destination.chunks_mut(BLOCK).zip(source.chunks(BLOCK));
     blocks.fold(Sum::ZERO, |sum, (destination, source)| {
         sum.combine(Sum(copy_block(destination, source)))
@@ -228,15 +242,12 @@ fn copy_long(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> Sum {
 #[inline]
 fn sum_block(bytes: &[u8]) -> u16 {
     #[cfg(target_arch = "x86_64")]
-    {
-        if avx512::is_available() {
-            // SAFETY: the features that the function needs were detected.
-            return unsafe { avx512::sum(bytes) };
-        }
-        if avx2::is_available() {
-            // SAFETY: the features that the function needs were detected.
-            return unsafe { avx2::sum(bytes) };
-        }
+    match level::get() {
+        // SAFETY: the level says that the processor has what the function needs.
+        level::AVX512 => return unsafe { avx512::sum(bytes) },
+        // SAFETY: the level says that the processor has what the function needs.
+        level::AVX2 => return unsafe { avx2::sum(bytes) },
+        _ => {}
     }
     scalar::sum(bytes)
 }
@@ -245,17 +256,48 @@ fn sum_block(bytes: &[u8]) -> u16 {
 #[inline]
 fn copy_block(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
     #[cfg(target_arch = "x86_64")]
-    {
-        if avx512::is_available() {
-            // SAFETY: the features that the function needs were detected.
-            return unsafe { avx512::copy(destination, source) };
-        }
-        if avx2::is_available() {
-            // SAFETY: the features that the function needs were detected.
-            return unsafe { avx2::copy(destination, source) };
-        }
+    match level::get() {
+        // SAFETY: the level says that the processor has what the function needs.
+        level::AVX512 => return unsafe { avx512::copy(destination, source) },
+        // SAFETY: the level says that the processor has what the function needs.
+        level::AVX2 => return unsafe { avx2::copy(destination, source) },
+        _ => {}
     }
     scalar::copy(destination, source)
+}
+
+/// Which implementation the processor can run, looked up once.
+#[cfg(target_arch = "x86_64")]
+mod level {
+    use super::{avx2, avx512};
+    use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+    const UNKNOWN: u8 = 0;
+    pub(super) const PORTABLE: u8 = 1;
+    pub(super) const AVX2: u8 = 2;
+    pub(super) const AVX512: u8 = 3;
+
+    /// Every thread that looks it up writes the same, and nothing else hangs on it: relaxed order is enough.
+    static LEVEL: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    #[inline]
+    pub(super) fn get() -> u8 {
+        match LEVEL.load(Relaxed) {
+            UNKNOWN => look_up(),
+            level => level,
+        }
+    }
+
+    #[cold]
+    fn look_up() -> u8 {
+        let level = match (avx512::is_available(), avx2::is_available()) {
+            (true, _) => AVX512,
+            (false, true) => AVX2,
+            (false, false) => PORTABLE,
+        };
+        LEVEL.store(level, Relaxed);
+        level
+    }
 }
 
 #[cfg(test)]

@@ -56,9 +56,11 @@ impl FlowHasher {
             // SipHash ends with the message's length in the uppermost byte.
             state.absorb(tail | 13 << 56);
         } else {
-            for word in words(&tuple.local).into_iter().chain(words(&tuple.remote)) {
-                state.absorb(word);
-            }
+            let ([a, b], [c, d]) = (words(&tuple.local), words(&tuple.remote));
+            state.absorb(a);
+            state.absorb(b);
+            state.absorb(c);
+            state.absorb(d);
             state.absorb(tail | 37 << 56);
         }
         state.finish()

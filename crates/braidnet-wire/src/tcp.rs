@@ -9,12 +9,11 @@
 //! let header = TcpHeader { flags: TcpFlags::ACK, window: 512, ..TcpHeader::default() };
 //!
 //! let mut segment = [0; 64];
-//! let header_len = tcp::emit(&header, 40000, 80, &mut segment);
-//! segment[header_len..header_len + 2].copy_from_slice(b"hi");
-//! let segment = &mut segment[..header_len + 2];
+//! segment[20..22].copy_from_slice(b"hi");
 //! let rest = Sum::pseudo_header(&here, &there, tcp::PROTOCOL, 22) + Sum::of(b"hi");
-//! tcp::seal(&mut segment[..header_len], rest);
+//! assert_eq!(tcp::emit_sealed(&header, 40000, 80, rest, &mut segment), 20);
 //!
+//! let segment = &segment[..22];
 //! tcp::verify(&here, &there, segment).expect("the checksum is right");
 //! let parsed = tcp::parse(segment).expect("the header is right");
 //! assert_eq!((parsed.destination_port, parsed.header), (80, header));
@@ -23,7 +22,7 @@
 mod emit;
 mod parse;
 
-pub use emit::{emit, header_len, seal};
+pub use emit::{emit, emit_sealed, header_len, seal};
 pub use parse::{Parsed, TcpError, parse, verify};
 
 use crate::seq::SeqNumber;

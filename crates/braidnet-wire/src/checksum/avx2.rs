@@ -5,6 +5,7 @@
 //! block's sum is below 2^31. That is three instructions for 32 bytes, one less than masking the lower words out.
 
 use super::BLOCK;
+use core::arch::asm;
 use core::arch::x86_64::{
     __m128i, __m256i, _mm_add_epi32, _mm_cvtsi128_si32, _mm_shuffle_epi32, _mm256_add_epi32,
     _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_setzero_si256,
@@ -17,8 +18,7 @@ const VECTOR: usize = 32;
 /// Vectors of one turn of the loop.
 const LANES: usize = 4;
 
-/// Whether this processor has what [`sum`] and [`copy`] need. Cached by the standard library: a load and a test.
-#[inline]
+/// Whether this processor has what [`sum`] and [`copy`] need.
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx2")
 }
@@ -55,7 +55,7 @@ pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
             .iter()
             .zip(to.as_chunks_mut::<VECTOR>().0);
         for (lane, (from, to)) in chunks.enumerate() {
-            let vector = load(from);
+            let vector = opaque(load(from));
             store(to, vector);
             lanes.add(lane, vector);
         }
@@ -63,7 +63,7 @@ pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
     let (from, tail) = rest.as_chunks::<VECTOR>();
     let (to, _) = rest_to.as_chunks_mut::<VECTOR>();
     for (lane, (from, to)) in from.iter().zip(to).enumerate() {
-        let vector = load(from);
+        let vector = opaque(load(from));
         store(to, vector);
         lanes.add(lane, vector);
     }
@@ -145,4 +145,16 @@ fn load(chunk: &[u8; VECTOR]) -> __m256i {
 fn store(chunk: &mut [MaybeUninit<u8>; VECTOR], vector: __m256i) {
     // SAFETY: writes the chunk's 32 bytes; the store needs no alignment.
     unsafe { _mm256_storeu_si256(chunk.as_mut_ptr().cast(), vector) }
+}
+
+/// The same vector, of which the compiler no longer knows that it was loaded: it would make a call to `memcpy` of the
+/// loop's stores, and a second pass of its sums.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn opaque(mut vector: __m256i) -> __m256i {
+    // SAFETY: no instruction.
+    unsafe {
+        asm!("/* {0} */", inout(ymm_reg) vector, options(pure, nomem, nostack, preserves_flags))
+    };
+    vector
 }

@@ -6,6 +6,7 @@
 //! is exact, because a block's sum is below 2^31.
 
 use super::BLOCK;
+use core::arch::asm;
 use core::arch::x86_64::{
     __m512i, __mmask64, _mm512_add_epi32, _mm512_dpwssd_epi32, _mm512_loadu_si512,
     _mm512_maskz_loadu_epi8, _mm512_reduce_add_epi32, _mm512_set1_epi16, _mm512_setzero_si512,
@@ -20,8 +21,7 @@ const LANES: usize = 4;
 /// What the flipped top bits take off the sum for each vector.
 const BIAS: u32 = 32 * 0x8000;
 
-/// Whether this processor has what [`sum`] and [`copy`] need. Cached by the standard library: a load and a test.
-#[inline]
+/// Whether this processor has what [`sum`] and [`copy`] need.
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vnni")
@@ -62,7 +62,7 @@ pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
             .iter()
             .zip(to.as_chunks_mut::<VECTOR>().0);
         for (lane, (from, to)) in chunks.enumerate() {
-            let vector = load(from);
+            let vector = opaque(load(from));
             store(to, vector);
             lanes.add(lane, vector);
         }
@@ -70,7 +70,7 @@ pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
     let (from, tail) = rest.as_chunks::<VECTOR>();
     let (to, _) = rest_to.as_chunks_mut::<VECTOR>();
     for (lane, (from, to)) in from.iter().zip(to).enumerate() {
-        let vector = load(from);
+        let vector = opaque(load(from));
         store(to, vector);
         lanes.add(lane, vector);
     }
@@ -143,4 +143,16 @@ fn load_tail(tail: &[u8]) -> __m512i {
 fn store(chunk: &mut [MaybeUninit<u8>; VECTOR], vector: __m512i) {
     // SAFETY: writes the chunk's 64 bytes; the store needs no alignment.
     unsafe { _mm512_storeu_si512(chunk.as_mut_ptr().cast(), vector) }
+}
+
+/// The same vector, of which the compiler no longer knows that it was loaded: it would make a call to `memcpy` of the
+/// loop's stores, and a second pass of its sums.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn opaque(mut vector: __m512i) -> __m512i {
+    // SAFETY: no instruction.
+    unsafe {
+        asm!("/* {0} */", inout(zmm_reg) vector, options(pure, nomem, nostack, preserves_flags))
+    };
+    vector
 }

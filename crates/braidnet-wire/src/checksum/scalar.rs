@@ -16,6 +16,7 @@ pub(super) const fn fold(sum: u128) -> u16 {
 }
 
 /// The folded sum of bytes of any length.
+#[inline(never)]
 pub(super) fn sum(bytes: &[u8]) -> u16 {
     let (strides, rest) = bytes.as_chunks::<STRIDE>();
     let mut lanes = [0u128; 2];
@@ -33,6 +34,7 @@ pub(super) fn sum_short(bytes: &[u8]) -> u16 {
 }
 
 /// Copies and sums; both slices are of one length.
+#[inline(never)]
 pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
     // The block is in the first-level cache when it is read for the second time.
     destination.write_copy_of_slice(source);

@@ -3,6 +3,9 @@
 use super::{ALIGNED_TIMESTAMPS, CHECKSUM_OFFSET, MIN_HEADER_LEN, TcpFlags, TcpHeader, kind};
 use crate::checksum::Sum;
 
+/// Length in bytes of a header with timestamps and no other option.
+const TIMESTAMPS_HEADER_LEN: usize = 32;
+
 /// Length in bytes that [`emit`] gives this header: 20 to 60, a multiple of 4.
 #[inline]
 pub fn header_len(header: &TcpHeader) -> usize {
@@ -33,24 +36,45 @@ pub fn header_len(header: &TcpHeader) -> usize {
 #[inline]
 pub fn emit(header: &TcpHeader, source_port: u16, destination_port: u16, out: &mut [u8]) -> usize {
     let len = header_len(header);
-    let (fixed, options) = out[..len].split_at_mut(MIN_HEADER_LEN);
-    fixed.copy_from_slice(&fixed_part(header, source_port, destination_port, len));
+    let out = &mut out[..len];
+    let fixed = fixed_words(header, source_port, destination_port, len);
     if len == MIN_HEADER_LEN {
-        return len;
-    }
-    if let Ok(options) = <&mut [u8; 12]>::try_from(&mut *options)
-        && header.present == TcpHeader::HAS_TIMESTAMPS
-    {
-        options[..4].copy_from_slice(&ALIGNED_TIMESTAMPS);
-        options[4..8].copy_from_slice(&header.ts_value.to_be_bytes());
-        options[8..].copy_from_slice(&header.ts_echo.to_be_bytes());
-        return len;
-    }
-    let mut words = Words(options);
-    if header.flags.contains(TcpFlags::SYN) {
-        emit_syn_options(header, &mut words);
+        write(fixed, out);
+    } else if len == TIMESTAMPS_HEADER_LEN && header.present == TcpHeader::HAS_TIMESTAMPS {
+        write(with_timestamps(fixed, header), out);
     } else {
-        emit_options(header, &mut words);
+        let (front, options) = out.split_at_mut(MIN_HEADER_LEN);
+        write(fixed, front);
+        emit_options(header, options);
+    }
+    len
+}
+
+/// [`emit`] and [`seal`] in one: the usual headers are summed before they leave the registers.
+///
+/// # Panics
+///
+/// If `out` is shorter than [`header_len`].
+#[inline]
+pub fn emit_sealed(
+    header: &TcpHeader,
+    source_port: u16,
+    destination_port: u16,
+    rest: Sum,
+    out: &mut [u8],
+) -> usize {
+    let len = header_len(header);
+    let fixed = fixed_words(header, source_port, destination_port, len);
+    if len == MIN_HEADER_LEN {
+        write(sealed(fixed, rest), &mut out[..len]);
+    } else if len == TIMESTAMPS_HEADER_LEN && header.present == TcpHeader::HAS_TIMESTAMPS {
+        write(
+            sealed(with_timestamps(fixed, header), rest),
+            &mut out[..len],
+        );
+    } else {
+        emit(header, source_port, destination_port, out);
+        seal(&mut out[..len], rest);
     }
     len
 }
@@ -69,23 +93,64 @@ pub fn seal(header: &mut [u8], rest: Sum) {
     header[field].copy_from_slice(&checksum);
 }
 
+/// The header without options as 32-bit values, with a checksum of 0.
 #[inline]
-fn fixed_part(
+fn fixed_words(
     header: &TcpHeader,
     source_port: u16,
     destination_port: u16,
     len: usize,
-) -> [u8; MIN_HEADER_LEN] {
-    let mut fixed = [0; MIN_HEADER_LEN];
-    fixed[..2].copy_from_slice(&source_port.to_be_bytes());
-    fixed[2..4].copy_from_slice(&destination_port.to_be_bytes());
-    fixed[4..8].copy_from_slice(&header.seq.value().to_be_bytes());
-    fixed[8..12].copy_from_slice(&header.ack.value().to_be_bytes());
-    fixed[12] = (len as u8 / 4) << 4;
-    fixed[13] = header.flags.0;
-    fixed[14..16].copy_from_slice(&header.window.to_be_bytes());
-    fixed[18..].copy_from_slice(&header.urgent.to_be_bytes());
-    fixed
+) -> [u32; MIN_HEADER_LEN / 4] {
+    let offset_and_flags = (len as u32 / 4) << 12 | u32::from(header.flags.0);
+    [
+        u32::from(source_port) << 16 | u32::from(destination_port),
+        header.seq.value(),
+        header.ack.value(),
+        offset_and_flags << 16 | u32::from(header.window),
+        u32::from(header.urgent),
+    ]
+}
+
+#[inline]
+fn with_timestamps(
+    [a, b, c, d, e]: [u32; 5],
+    header: &TcpHeader,
+) -> [u32; TIMESTAMPS_HEADER_LEN / 4] {
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        u32::from_be_bytes(ALIGNED_TIMESTAMPS),
+        header.ts_value,
+        header.ts_echo,
+    ]
+}
+
+/// The header with its checksum, which is the upper half of the fifth word.
+#[inline]
+fn sealed<const WORDS: usize>(mut words: [u32; WORDS], rest: Sum) -> [u32; WORDS] {
+    let checksum = (Sum::of_words(words) + rest).finish_bytes();
+    words[CHECKSUM_OFFSET / 4] |= u32::from(u16::from_be_bytes(checksum)) << 16;
+    words
+}
+
+/// Writes all of `out`, which is as long as the words.
+#[inline]
+fn write<const WORDS: usize>(words: [u32; WORDS], out: &mut [u8]) {
+    for (field, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *field = word.to_be_bytes();
+    }
+}
+
+fn emit_options(header: &TcpHeader, out: &mut [u8]) {
+    let mut words = Words(out);
+    if header.flags.contains(TcpFlags::SYN) {
+        emit_syn_options(header, &mut words);
+    } else {
+        emit_later_options(header, &mut words);
+    }
 }
 
 /// At most 20 bytes.
@@ -114,7 +179,7 @@ fn emit_syn_options(header: &TcpHeader, words: &mut Words<'_>) {
 }
 
 /// At most 40 bytes.
-fn emit_options(header: &TcpHeader, words: &mut Words<'_>) {
+fn emit_later_options(header: &TcpHeader, words: &mut Words<'_>) {
     if header.has(TcpHeader::HAS_TIMESTAMPS) {
         push_timestamps(header, ALIGNED_TIMESTAMPS, words);
     }

@@ -81,29 +81,43 @@ pub fn parse(segment: &[u8]) -> Result<Parsed, TcpError> {
             TcpError::DataOffsetPastEnd
         });
     };
-    let mut header = TcpHeader {
+    // Each arm makes its header in one go, without one that is changed later: that one would live in memory.
+    match <&[u8; 12]>::try_from(options) {
+        Ok(options) if options.first_chunk() == Some(&ALIGNED_TIMESTAMPS) => {
+            let header = TcpHeader {
+                present: TcpHeader::HAS_TIMESTAMPS,
+                ts_value: u32_at(options, 4),
+                ts_echo: u32_at(options, 8),
+                ..header_without_options(fixed)
+            };
+            Ok(parsed(fixed, header, header_len))
+        }
+        _ if options.is_empty() => Ok(parsed(fixed, header_without_options(fixed), header_len)),
+        _ => parse_options(fixed, options),
+    }
+}
+
+#[inline]
+fn header_without_options(fixed: &[u8; MIN_HEADER_LEN]) -> TcpHeader {
+    TcpHeader {
         seq: SeqNumber::new(u32_at(fixed, 4)),
         ack: SeqNumber::new(u32_at(fixed, 8)),
         flags: TcpFlags(fixed[13]),
         window: u16_at(fixed, 14),
         urgent: u16_at(fixed, 18),
         ..TcpHeader::default()
-    };
-    if let Ok(options) = <&[u8; 12]>::try_from(options)
-        && options.first_chunk() == Some(&ALIGNED_TIMESTAMPS)
-    {
-        header.present = TcpHeader::HAS_TIMESTAMPS;
-        header.ts_value = u32_at(options, 4);
-        header.ts_echo = u32_at(options, 8);
-    } else if !options.is_empty() {
-        parse_options(options, &mut header)?;
     }
-    Ok(Parsed {
-        source_port: u16_at(fixed, 0),
-        destination_port: u16_at(fixed, 2),
+}
+
+#[inline]
+fn parsed(fixed: &[u8; MIN_HEADER_LEN], header: TcpHeader, header_len: usize) -> Parsed {
+    let (source_port, destination_port) = (u16_at(fixed, 0), u16_at(fixed, 2));
+    Parsed {
+        source_port,
+        destination_port,
         header,
         header_len,
-    })
+    }
 }
 
 /// Verifies the checksum of a segment, which ends where the IP payload ends.
@@ -122,10 +136,13 @@ pub fn verify(source: &Address, destination: &Address, segment: &[u8]) -> Result
 }
 
 /// Walks the options; every turn takes at least one byte.
-fn parse_options(mut options: &[u8], header: &mut TcpHeader) -> Result<(), TcpError> {
+#[inline(never)]
+fn parse_options(fixed: &[u8; MIN_HEADER_LEN], all: &[u8]) -> Result<Parsed, TcpError> {
+    let mut header = header_without_options(fixed);
+    let mut options = all;
     loop {
         match options {
-            [] | [kind::END, ..] => return Ok(()),
+            [] | [kind::END, ..] => return Ok(parsed(fixed, header, MIN_HEADER_LEN + all.len())),
             [kind::NOP, rest @ ..] => options = rest,
             [_] => return Err(TcpError::OptionWithoutLength),
             [_, 0 | 1, ..] => return Err(TcpError::OptionTooShort),
@@ -133,7 +150,7 @@ fn parse_options(mut options: &[u8], header: &mut TcpHeader) -> Result<(), TcpEr
                 let (option, rest) = options
                     .split_at_checked(usize::from(*len))
                     .ok_or(TcpError::OptionPastEnd)?;
-                parse_option(*kind, &option[2..], header)?;
+                parse_option(*kind, &option[2..], &mut header)?;
                 options = rest;
             }
         }

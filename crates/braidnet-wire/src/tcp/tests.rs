@@ -335,6 +335,15 @@ proptest! {
         prop_assert_eq!(parsed.header_len, len);
     }
 
+    #[test]
+    fn emitting_and_sealing_are_one(header in valid_header(), ports in any::<(u16, u16)>(), rest: u16) {
+        let (mut twice, mut once) = ([0; MAX_HEADER_LEN], [0; MAX_HEADER_LEN]);
+        let len = emit(&header, ports.0, ports.1, &mut twice);
+        seal(&mut twice[..len], Sum(rest));
+        prop_assert_eq!(emit_sealed(&header, ports.0, ports.1, Sum(rest), &mut once), len);
+        prop_assert_eq!(once, twice);
+    }
+
     /// Whatever the caller leaves in a header, what comes out is a legal one of at most 60 bytes.
     #[test]
     fn any_header_emits_what_parses(header in valid_header(), present: u8, sack_count: u8) {
