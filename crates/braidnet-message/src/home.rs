@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::arena::{Arena, Slab};
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
-use crate::sync::{AtomicI64, AtomicPtr, Ordering, fence};
+use crate::sync::{AtomicI64, AtomicPtr, Ordering};
 
 thread_local! {
     /// The innermost pool bound on this thread, whose `Home::below` leads to the next one; null if none is bound.
@@ -383,10 +383,9 @@ impl Home {
     fn settle(this: *const Home, change: i64) {
         // SAFETY: the caller brings nodes that this home still waits for, or closes it: it is not freed yet.
         let owed = unsafe { &(*this).shared.owed };
-        if owed.fetch_add(change, Ordering::Release) + change != 0 {
+        if owed.fetch_add(change, Ordering::AcqRel) + change != 0 {
             return;
         }
-        fence(Ordering::Acquire);
         // SAFETY: made from a box in `create`; the pool is gone and every node is back, so nobody else points here.
         drop(unsafe { Box::from_raw(this.cast_mut()) });
     }

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use crate::home::give_back;
 use crate::node::Node;
-use crate::sync::{Ordering, fence};
+use crate::sync::Ordering;
 
 /// A message: a view of a buffer with room in front and behind, and of the blocks that continue it.
 ///
@@ -128,17 +128,19 @@ impl Message {
 
     /// Grows the first block by `n` bytes at its front, and returns these to be written.
     ///
-    /// `None`, and nothing done, if the block is not unique or the headroom less.
+    /// `None`, and nothing done, if the headroom is less, or the block neither unique nor
+    /// [shared with its headroom](Message::share_with_headroom).
     #[inline]
     pub fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
         let node = self.node();
         let start = node.start.get();
-        if n > start as usize || !node.is_unique() {
+        if n > start as usize || !(node.owns_front() || node.is_unique()) {
             return None;
         }
         let grown = start - n as u32;
         node.start.set(grown);
-        // SAFETY: the block is unique, and the borrow of the message lasts as long as the slice.
+        // SAFETY: the block is unique, or what lies below `front` is this message's alone to write and nobody else's to
+        // see; the borrow of the message lasts as long as the slice.
         Some(unsafe { self.slice_mut(grown, start) })
     }
 
@@ -231,10 +233,9 @@ fn release(node: NonNull<Node>) {
     // SAFETY: the count that the message held keeps the owner alive.
     let refs = unsafe { &(*owner).refs };
     if refs.load(Ordering::Acquire) != 1 {
-        if refs.fetch_sub(1, Ordering::Release) != 1 {
+        if refs.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        fence(Ordering::Acquire);
         refs.store(1, Ordering::Relaxed);
     }
     if let Some(owner) = NonNull::new(owner.cast_mut()) {

@@ -59,6 +59,9 @@ pub(crate) struct Node {
     pub rest_len: Cell<usize>,
     /// The last continuation block. Means something only in a head whose `next` is set.
     pub last: Cell<Option<NonNull<Node>>>,
+    /// Offset in the block below which this node's holder alone may write, though the block is shared; 0 if it may not.
+    /// See [`Message::share_with_headroom`](crate::Message::share_with_headroom).
+    pub front: Cell<u32>,
     /// Scratch for what a module's order-free part leaves to its ordered part.
     pub notes: UnsafeCell<[u64; NOTE_WORDS]>,
 }
@@ -155,6 +158,7 @@ impl Node {
             ticket: Cell::new(0),
             rest_len: Cell::new(0),
             last: Cell::new(None),
+            front: Cell::new(0),
             notes: UnsafeCell::new([0; NOTE_WORDS]),
         }
     }
@@ -186,6 +190,13 @@ impl Node {
         !core::ptr::eq(self.owner.get(), self)
     }
 
+    /// Whether what lies in front of the message is its own to write, though the block is shared.
+    #[inline]
+    pub fn owns_front(&self) -> bool {
+        let front = self.front.get();
+        front != 0 && self.start.get() <= front
+    }
+
     /// Forgets the sum.
     #[inline]
     pub fn clear_sum(&self) {
@@ -204,6 +215,7 @@ impl Node {
         self.connection.set(0);
         self.position.set(0);
         self.ticket.set(0);
+        self.front.set(0);
     }
 
     /// Makes the free node at `this` an empty message in its own block, `headroom` bytes behind the block's start.
@@ -243,6 +255,9 @@ impl Node {
         node.capacity.set(of.capacity.get());
         node.owner.set(owner);
         node.set_next(None);
+        node.front.set(0);
+        // What another message sees is not to be written any more.
+        of.front.set(0);
         node.clear_sum();
         if start <= of.sum_start.get() && of.sum_end.get() <= end {
             node.sum.set(of.sum.get());

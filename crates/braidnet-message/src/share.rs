@@ -19,6 +19,31 @@ impl Message {
         }
     }
 
+    /// Another view of a message of one block, which takes the headroom with it: headers can be
+    /// [prepended](Message::prepend) to the new message though the block is shared, while this one keeps the payload.
+    ///
+    /// `None` if the block is not unique, if there is a continuation, or if `pool` has no node left.
+    ///
+    /// # Why this is sound
+    ///
+    /// Bytes of a shared block may be written by one message if no other sees them. While the block is unique, this message
+    /// alone sees it, and sees nothing below its own start: the *front*. The right to write the front passes to the new
+    /// message, once, because the block is not unique any more; this message's own start only moves up. The new message loses
+    /// the right when it is itself shared, for then another sees what it has written; and where its start has moved above
+    /// the front, it may not prepend, for there the payload begins.
+    #[inline]
+    pub fn share_with_headroom(&mut self, pool: &mut Pool) -> Option<Message> {
+        let node = self.node();
+        if !node.is_unique() || node.next().is_some() {
+            return None;
+        }
+        let start = node.start.get();
+        // SAFETY: all that this message sees.
+        let shared = unsafe { pool.view(node, start, node.end.get()) }?;
+        shared.node().front.set(start);
+        Some(shared)
+    }
+
     /// Adds views of the blocks behind the first to `shared`.
     fn share_rest(&self, mut shared: Message, pool: &mut Pool) -> Option<Message> {
         for node in self.nodes().skip(1) {
@@ -70,5 +95,39 @@ impl Message {
         let front = self.share_range(0, n, pool)?;
         self.strip(n);
         Some(front)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Arena, Pool};
+
+    #[test]
+    fn headroom_passes_to_one_view_and_ends_when_that_is_seen_or_stripped() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let mut pool = pool.bind();
+        let mut kept = pool.copy_from_slice(64, b"payload").unwrap();
+        let mut sent = kept.share_with_headroom(&mut pool).unwrap();
+        assert!(kept.prepend(4).is_none(), "the front is the view's");
+        assert!(
+            kept.share_with_headroom(&mut pool).is_none(),
+            "and passes once"
+        );
+        sent.prepend(4).unwrap().copy_from_slice(b"tcp ");
+        sent.prepend(3).unwrap().copy_from_slice(b"ip ");
+        assert_eq!(sent.bytes(), b"ip tcp payload");
+        assert_eq!(kept.bytes(), b"payload");
+
+        sent.strip(8);
+        assert!(
+            sent.prepend(1).is_none(),
+            "the first byte of the payload is not the view's"
+        );
+        drop(sent);
+        let mut again = kept.share_with_headroom(&mut pool).unwrap();
+        let seen = again.share(&mut pool).unwrap();
+        assert!(again.prepend(1).is_none(), "another sees the message");
+        drop((again, seen));
+        assert!(kept.prepend(1).is_some(), "alone again");
     }
 }

@@ -1,5 +1,6 @@
 //! How work passes between workers: mailboxes of parcels, and who has what.
 
+use braidnet_message::Run;
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{BucketId, Direction, ModuleId, Parcel};
 use braidnet_sync::parker::Unparker;
@@ -54,8 +55,8 @@ pub(crate) struct Outward {
     pub(crate) waiting: Vec<Vec<Parcel>>,
     /// The queues between clusters that this worker feeds.
     pub(crate) junctions: Vec<Feed>,
-    /// Set while something is being sent in this turn, per junction.
-    pub(crate) fed: Vec<bool>,
+    /// What this turn has for each of them.
+    pub(crate) fed: Vec<Run>,
 }
 
 /// A queue junction that a worker feeds, and the worker that serves it.
@@ -75,10 +76,7 @@ impl Outward {
             .iter()
             .position(|feed| feed.server == server && feed.junction.target() == target);
         match feed {
-            Some(feed) => {
-                self.junctions[feed].junction.queue().putq(parcel.into_message());
-                self.fed[feed] = true;
-            }
+            Some(feed) => self.fed[feed].push(parcel.into_message()),
             None => self.waiting[server].push(parcel),
         }
     }
@@ -96,7 +94,11 @@ impl Outward {
             }
         }
         for (fed, feed) in self.fed.iter_mut().zip(&self.junctions) {
-            if core::mem::take(fed) {
+            if !fed.is_empty() {
+                // Only a stack that is being taken down closes its queues; what they refuse goes with it.
+                if feed.junction.queue().put_run(fed).is_err() {
+                    fed.clear();
+                }
                 self.mailboxes[feed.server].waker.unpark();
             }
         }

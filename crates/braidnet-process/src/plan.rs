@@ -154,7 +154,7 @@ impl Plan {
                     owners: owners.clone(),
                     mailboxes: mailboxes.clone(),
                     waiting: mailboxes.iter().map(|_| Vec::with_capacity(self.batch)).collect(),
-                    fed: vec![false; junctions.len()],
+                    fed: junctions.iter().map(|_| Run::new()).collect(),
                     junctions,
                 },
                 application: seat.top.then(|| application(seat.processor)),

@@ -15,6 +15,9 @@ pub enum Verb {
     /// Up: the connection is established; `tuple` is set, `value` is the number of bytes that may be sent, `detail`
     /// the largest segment in bytes.
     Connected = 1,
+    /// Up: the connection that was asked for with [`Verb::Connect`] is being opened, and this is its number; `tuple` is
+    /// set.
+    Opening = 5,
     /// Up: `value` more bytes may be sent.
     Space = 2,
     /// Up: the peer has sent everything it will (after all data before it).
@@ -27,11 +30,8 @@ pub enum Verb {
     Close = 17,
     /// Down: reset the connection.
     Abort = 18,
-    /// Down: open a connection for `tuple`; `value` comes back in [`Verb::Connected`]'s or [`Verb::Closed`]'s `value`
-    /// high half is free for the caller.
+    /// Down: open a connection for `tuple`.
     Connect = 19,
-    /// Down: send what has been gathered now.
-    Flush = 20,
 }
 
 impl Verb {
@@ -45,7 +45,7 @@ impl Verb {
             Verb::Close,
             Verb::Abort,
             Verb::Connect,
-            Verb::Flush,
+            Verb::Opening,
         ]
         .into_iter()
         .find(|verb| *verb as u32 == word)
