@@ -466,17 +466,32 @@ fn reals_are_added_in_the_documented_order() {
         value,
     };
     let large = 9_007_199_254_740_992.0;
-    let rows = [
-        // (where a 1 stands between 2^53 at 0 and -2^53 at 16, the sum)
-        (8usize, 0.0),
-        (9, 1.0),
+    let rows: &[(&str, &[(usize, f64)], f64)] = &[
+        // (what, which samples have which value, the sum)
+        ("one lane", &[(0, large), (8, 1.0), (16, -large)], 0.0),
+        ("two lanes", &[(0, large), (9, 1.0), (16, -large)], 1.0),
+        (
+            "lanes 0 and 4 meet first",
+            &[(0, large), (1, 1.0), (4, -large)],
+            1.0,
+        ),
+        (
+            "lanes 0 and 1 meet last",
+            &[(0, large), (1, -large), (4, 1.0)],
+            0.0,
+        ),
+        (
+            "the rest begins with lane 0",
+            &[(0, large), (17, -large), (24, 1.0)],
+            0.0,
+        ),
     ];
-    for (at, real) in rows {
-        let mut samples = vec![sample(0.0); 17];
-        samples[0] = sample(large);
-        samples[at].value += 1.0;
-        samples[16] = sample(-large);
-        assert_eq!(sum(&samples).real, real, "1 at {at}");
+    for (what, values, real) in rows {
+        let mut samples = vec![sample(0.0); 27];
+        for &(at, value) in *values {
+            samples[at] = sample(value);
+        }
+        assert_eq!(sum(&samples).real, *real, "{what}");
     }
 }
 
