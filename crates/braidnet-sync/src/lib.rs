@@ -1,1 +1,48 @@
-//! Locks, rings, parkers and thread groups for braidnet.
+//! Locks, rings, parkers, thread groups, the clock and the kernel's counts: what processors are made of.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`lock`] | [`Adaptive`](lock::Adaptive) and [`Mcs`](lock::Mcs) locks, [`Lock`](lock::Lock) that chooses between them at run time and counts, [`Owned`](lock::Owned) that needs no lock |
+//! | [`ring`] | bounded FIFO rings for one or many producers and one consumer |
+//! | [`parker`] | sleeping without losing a wake-up, on a word or on a device |
+//! | [`baton`] | taking turns without waiting |
+//! | [`gate`] | many wait, one opens |
+//! | `group` | threads spawned suspended, pinned, cancelled, joined |
+//! | `clock` | nanoseconds from the time stamp counter |
+//! | `usage` | switches and processor time as the kernel counts them |
+//!
+//! The crate knows nothing of messages and protocols. It refuses to wait where a caller could do something else: a
+//! full ring, a held baton and a foreign cell are answers, not delays. It refuses systems other than Linux, whose
+//! futex, affinity and counts it is built on.
+//!
+//! Each primitive explains its protocol in prose above its code: who may touch what when, and which memory order
+//! carries it. Every atomic, cell and thread comes from one private module, so that `--cfg loom` replaces them all and
+//! the model checker runs the source that ships:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p braidnet-sync --release --lib
+//! ```
+//!
+//! Under `--cfg loom` only the model-checked primitives exist; `group`, `clock`, `usage` and the run-time chosen
+//! `Lock` talk to the kernel and are left out.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("braidnet-sync is built on Linux's futex, affinity and resource counts");
+
+mod primitives;
+mod spin;
+
+pub mod baton;
+pub mod gate;
+pub mod lock;
+pub mod parker;
+pub mod ring;
+
+#[cfg(not(loom))]
+pub mod clock;
+#[cfg(not(loom))]
+pub mod group;
+#[cfg(not(loom))]
+pub mod usage;

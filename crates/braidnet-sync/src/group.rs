@@ -1,0 +1,422 @@
+//! Threads that are made together, start together and end together.
+//!
+//! # The protocol
+//!
+//! Spawning returns when every thread exists, is pinned where asked, and waits at a [gate](crate::gate): nothing has run yet, so that
+//! a stream can be wired whole before a message flows (ASX §2.6.2). `start` opens the gate. `cancel` sets a flag that members
+//! are expected to look at once per turn, and wakes those that sleep on the parker that each was given. `join` waits for
+//! all. A group that was never started, or is dropped, dismisses its members unrun, and waits for them.
+//!
+//! The flag is stored with release before the unpark, and unparking brings the fence: a member that looks at the flag
+//! between announcing sleep and sleeping misses neither.
+
+use core::any::Any;
+use core::fmt;
+use std::io;
+use std::sync::mpsc;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::gate::Gate;
+use crate::parker::{Parker, Unparker};
+use crate::primitives::{Arc, AtomicBool, Ordering, thread};
+
+/// The processors that the calling thread may run on, in ascending order; its affinity mask.
+///
+/// # Errors
+///
+/// If the system does not say, as with more processors than the 1,024 that a mask holds.
+pub fn allowed_processors() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|&processor| set.is_set(processor))
+        .collect())
+}
+
+/// Where a group's threads run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Placement {
+    /// Wherever the system puts them.
+    #[default]
+    Free,
+    /// Member `i` on the `i`th of these processors, round and round. None listed is as good as [`Free`](Placement::Free).
+    Pinned(Vec<usize>),
+}
+
+impl Placement {
+    fn of(&self, member: usize) -> Option<usize> {
+        match self {
+            Placement::Free => None,
+            Placement::Pinned(processors) => processors
+                .get(member.checked_rem(processors.len())?)
+                .copied(),
+        }
+    }
+}
+
+/// Why a group could not be made. None of its threads is left.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The system gave no thread.
+    #[error("thread {index} of the group could not be made: {reason}")]
+    Thread {
+        /// Which member.
+        index: usize,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// The system refused the processor.
+    #[error("thread {index} may not run on processor {processor}: {reason}")]
+    Pin {
+        /// Which member.
+        index: usize,
+        /// Which processor.
+        processor: usize,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// The system gave no event descriptor for a member's parker.
+    #[error("thread {index} of the group could not be given an event to sleep on: {reason}")]
+    Event {
+        /// Which member.
+        index: usize,
+        /// What the system said.
+        reason: io::Error,
+    },
+}
+
+/// How a member ended without a result.
+#[derive(thiserror::Error)]
+pub enum MemberError {
+    /// The group was never started.
+    #[error("the group was never started")]
+    NeverStarted,
+    /// The member panicked; the panic's payload is here, for `std::panic::resume_unwind`.
+    #[error("a thread of the group panicked: {}", message(.0.as_ref()))]
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl fmt::Debug for MemberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a panic said, where it said anything.
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+/// What a member of a group has.
+#[derive(Debug)]
+pub struct Member {
+    /// Which member this is, from 0.
+    pub index: usize,
+    /// The processor it is pinned to.
+    pub processor: Option<usize>,
+    /// What it sleeps on; the group's cancel, and whoever asked the group for its unparker, wakes it. It can sleep on devices.
+    pub parker: Parker,
+    /// Whether it is wanted on.
+    pub cancel: CancelFlag,
+}
+
+/// Whether a group wants its members to return. Cheap to clone, for whoever turns on a member's behalf.
+#[derive(Clone, Debug, Default)]
+pub struct CancelFlag(Arc<AtomicBool>);
+
+impl CancelFlag {
+    /// Whether the members are to return: to be looked at once per turn, and between announcing sleep and sleeping.
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Threads that start, are cancelled and are joined together.
+///
+/// ```
+/// use braidnet_sync::group::{Placement, ThreadGroup};
+/// let bodies = (0..2).map(|_| |member: braidnet_sync::group::Member| member.index * 10);
+/// let group = ThreadGroup::spawn("worker", &Placement::Free, bodies).unwrap();
+/// group.start();
+/// let results: Vec<_> = group.join().into_iter().map(Result::unwrap).collect();
+/// assert_eq!(results, [0, 10]);
+/// ```
+#[derive(Debug)]
+pub struct ThreadGroup<R> {
+    gate: Arc<Gate>,
+    cancel: CancelFlag,
+    unparkers: Vec<Unparker>,
+    threads: Vec<thread::JoinHandle<Option<R>>>,
+}
+
+impl<R: Send + 'static> ThreadGroup<R> {
+    /// Makes one thread per body, named `name` and its index, placed, and suspended until [`start`](Self::start).
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses a thread, a processor or a descriptor.
+    pub fn spawn<F>(
+        name: &str,
+        placement: &Placement,
+        bodies: impl IntoIterator<Item = F>,
+    ) -> Result<Self, SpawnError>
+    where
+        F: FnOnce(Member) -> R + Send + 'static,
+    {
+        let mut group = ThreadGroup {
+            gate: Arc::new(Gate::new()),
+            cancel: CancelFlag::default(),
+            unparkers: Vec::new(),
+            threads: Vec::new(),
+        };
+        let (pinning, pinned) = mpsc::channel();
+        for (index, body) in bodies.into_iter().enumerate() {
+            let parker =
+                Parker::with_event().map_err(|reason| SpawnError::Event { index, reason })?;
+            group.unparkers.push(parker.unparker());
+            let processor = placement.of(index);
+            let member = Member {
+                index,
+                processor,
+                parker,
+                cancel: group.cancel.clone(),
+            };
+            let (gate, pinning) = (Arc::clone(&group.gate), pinning.clone());
+            let thread = thread::Builder::new()
+                .name(format!("{name}-{index}"))
+                .spawn(move || {
+                    // The group waits for every answer, so somebody is there to hear it.
+                    let _ = pinning.send(pin(&member));
+                    drop(pinning);
+                    gate.wait().then(|| body(member))
+                });
+            group
+                .threads
+                .push(thread.map_err(|reason| SpawnError::Thread { index, reason })?);
+        }
+        drop(pinning);
+        pinned.iter().collect::<Result<(), _>>()?;
+        Ok(group)
+    }
+}
+
+impl<R> ThreadGroup<R> {
+    /// Lets every member run. No effect the second time.
+    pub fn start(&self) {
+        self.gate.open();
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// What wakes each member, by index.
+    pub fn unparkers(&self) -> &[Unparker] {
+        &self.unparkers
+    }
+
+    /// Asks every member to return at its next turn boundary, and wakes those that sleep.
+    pub fn cancel(&self) {
+        self.cancel.0.store(true, Ordering::Release);
+        for unparker in &self.unparkers {
+            unparker.unpark();
+        }
+    }
+
+    /// Whether every member has ended.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(thread::JoinHandle::is_finished)
+    }
+
+    /// Waits for every member, and answers what each returned, by index. It does not cancel; a group that was never
+    /// started is dismissed.
+    pub fn join(mut self) -> Vec<Result<R, MemberError>> {
+        self.gate.dismiss();
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Vec<Result<R, MemberError>> {
+        self.threads
+            .drain(..)
+            .map(|thread| {
+                thread
+                    .join()
+                    .map_err(MemberError::Panicked)?
+                    .ok_or(MemberError::NeverStarted)
+            })
+            .collect()
+    }
+}
+
+impl<R> Drop for ThreadGroup<R> {
+    /// Cancels and waits: no member outlives its group.
+    fn drop(&mut self) {
+        self.gate.dismiss();
+        self.cancel();
+        self.wait();
+    }
+}
+
+/// Puts the calling thread where it belongs.
+fn pin(member: &Member) -> Result<(), SpawnError> {
+    let Some(processor) = member.processor else {
+        return Ok(());
+    };
+    let refused = |reason| SpawnError::Pin {
+        index: member.index,
+        processor,
+        reason,
+    };
+    if processor >= CpuSet::MAX_CPU {
+        return Err(refused(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "there is no processor of this number",
+        )));
+    }
+    let mut set = CpuSet::new();
+    set.set(processor);
+    sched_setaffinity(None, &set).map_err(|error| refused(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    type Body<R> = Box<dyn FnOnce(Member) -> R + Send>;
+
+    #[test]
+    fn nobody_runs_before_the_start() {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let bodies = (0..4).map(|_| {
+            let ran = Arc::clone(&ran);
+            move |member: Member| {
+                ran.fetch_add(1, Ordering::Relaxed);
+                (member.index, thread::current().name().map(str::to_owned))
+            }
+        });
+        let group = ThreadGroup::spawn("member", &Placement::Free, bodies).unwrap();
+        assert_eq!(
+            (group.len(), group.is_empty(), group.unparkers().len()),
+            (4, false, 4)
+        );
+        assert!(!group.is_finished());
+        assert_eq!(ran.load(Ordering::Relaxed), 0);
+        group.start();
+        group.start();
+        for (index, ended) in group.join().into_iter().enumerate() {
+            assert_eq!(ended.unwrap(), (index, Some(format!("member-{index}"))));
+        }
+        assert_eq!(ran.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn a_group_never_started_is_dismissed() {
+        let unreachable = || (0..2).map(|_| |_: Member| unreachable!("never started"));
+        let group = ThreadGroup::<()>::spawn("idle", &Placement::Free, unreachable()).unwrap();
+        let ended = group.join();
+        assert_eq!(ended.len(), 2);
+        assert!(
+            ended
+                .iter()
+                .all(|ended| matches!(ended, Err(MemberError::NeverStarted)))
+        );
+        drop(ThreadGroup::<()>::spawn("idle", &Placement::Free, unreachable()).unwrap());
+    }
+
+    #[test]
+    fn a_panic_is_an_answer_and_the_others_have_theirs() {
+        let bodies: Vec<Body<u32>> = vec![
+            Box::new(|_| 1),
+            Box::new(|_| panic!("planted {}", 7)),
+            Box::new(|_| 3),
+        ];
+        let group = ThreadGroup::spawn("member", &Placement::Free, bodies).unwrap();
+        group.start();
+        let ended = group.join();
+        assert!(matches!((&ended[0], &ended[2]), (Ok(1), Ok(3))));
+        let sentence = ended[1].as_ref().unwrap_err().to_string();
+        assert_eq!(sentence, "a thread of the group panicked: planted 7");
+    }
+
+    #[test]
+    fn cancel_reaches_those_who_sleep_and_those_who_turn() {
+        let sleeper: Body<()> = Box::new(|mut member| {
+            while !member.cancel.is_set() {
+                let announced = member.parker.announce();
+                if !member.cancel.is_set() {
+                    announced.park();
+                }
+            }
+        });
+        let turner: Body<()> = Box::new(|member| {
+            while !member.cancel.is_set() {
+                thread::yield_now();
+            }
+        });
+        let group = ThreadGroup::spawn("member", &Placement::Free, [sleeper, turner]).unwrap();
+        group.start();
+        group.cancel();
+        assert!(group.join().iter().all(Result::is_ok));
+    }
+
+    #[test]
+    fn dropping_a_running_group_ends_it() {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let bodies = (0..2).map(|_| {
+            let ended = Arc::clone(&ended);
+            move |member: Member| {
+                while !member.cancel.is_set() {
+                    thread::yield_now();
+                }
+                ended.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let group = ThreadGroup::spawn("member", &Placement::Free, bodies).unwrap();
+        group.start();
+        drop(group);
+        assert_eq!(ended.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn members_are_where_they_were_put() {
+        let allowed = allowed_processors().unwrap();
+        assert!(!allowed.is_empty() && allowed.is_sorted());
+        let placement = Placement::Pinned(allowed.clone());
+        let members = allowed.len() + 1;
+        let bodies = (0..members)
+            .map(|_| |member: Member| (member.processor, allowed_processors().unwrap()));
+        let group = ThreadGroup::spawn("pinned", &placement, bodies).unwrap();
+        group.start();
+        for (index, ended) in group.join().into_iter().enumerate() {
+            let expected = allowed[index % allowed.len()];
+            assert_eq!(ended.unwrap(), (Some(expected), vec![expected]));
+        }
+        assert_eq!(Placement::Pinned(Vec::new()).of(3), None);
+    }
+
+    #[test]
+    fn a_processor_that_is_not_there_is_refused_with_a_sentence() {
+        for processor in [CpuSet::MAX_CPU - 1, CpuSet::MAX_CPU] {
+            let bodies = (0..2).map(|_| |_: Member| ());
+            let refused = ThreadGroup::spawn("lost", &Placement::Pinned(vec![processor]), bodies)
+                .unwrap_err();
+            assert!(
+                refused
+                    .to_string()
+                    .contains(&format!("may not run on processor {processor}")),
+                "{refused}"
+            );
+        }
+    }
+}
