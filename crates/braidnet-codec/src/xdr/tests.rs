@@ -465,24 +465,25 @@ fn reals_are_added_in_the_documented_order() {
         quality: Quality::Good,
         value,
     };
-    let large = 9_007_199_254_740_992.0;
-    let rows: &[(&str, &[(usize, f64)], f64)] = &[
-        // (what, which samples have which value, the sum)
-        ("one lane", &[(0, large), (8, 1.0), (16, -large)], 0.0),
-        ("two lanes", &[(0, large), (9, 1.0), (16, -large)], 1.0),
+    const LARGE: f64 = 9_007_199_254_740_992.0;
+    // (what, which samples have which value, the sum)
+    type Row = (&'static str, &'static [(usize, f64)], f64);
+    let rows: &[Row] = &[
+        ("one lane", &[(0, LARGE), (8, 1.0), (16, -LARGE)], 0.0),
+        ("two lanes", &[(0, LARGE), (9, 1.0), (16, -LARGE)], 1.0),
         (
             "lanes 0 and 4 meet first",
-            &[(0, large), (1, 1.0), (4, -large)],
+            &[(0, LARGE), (1, 1.0), (4, -LARGE)],
             1.0,
         ),
         (
             "lanes 0 and 1 meet last",
-            &[(0, large), (1, -large), (4, 1.0)],
+            &[(0, LARGE), (1, -LARGE), (4, 1.0)],
             0.0,
         ),
         (
             "the rest begins with lane 0",
-            &[(0, large), (17, -large), (24, 1.0)],
+            &[(0, LARGE), (18, -LARGE), (24, 1.0)],
             0.0,
         ),
     ];
