@@ -4,6 +4,9 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// The third quarter of a mapped address, in little endian.
+const MAPPED: u32 = 0xffff_0000;
+
 /// An IP address of either version, as 16 bytes: IPv4 stands in its mapped form `::ffff:a.b.c.d`
 /// (RFC 4291 §2.5.5.2), so that tables and comparisons know one shape.
 #[derive(
@@ -29,7 +32,7 @@ impl Address {
     pub const fn v4(bytes: [u8; 4]) -> Self {
         // One number, not sixteen bytes: what is written in bytes cannot be read in words until it has left the
         // processor's store buffer.
-        Address((0xffff << 32 | u32::from_be_bytes(bytes) as u128).to_be_bytes())
+        Address(((u32::from_le_bytes(bytes) as u128) << 96 | (MAPPED as u128) << 64).to_le_bytes())
     }
 
     /// The IPv6 address with these sixteen bytes.
@@ -41,9 +44,10 @@ impl Address {
     /// The four bytes of an IPv4 address, `None` for IPv6.
     #[inline]
     pub fn as_v4(&self) -> Option<[u8; 4]> {
-        let value = u128::from_be_bytes(self.0);
-        let (upper, lower) = ((value >> 64) as u64, value as u64);
-        (upper | (lower >> 32 ^ 0xffff) == 0).then_some((lower as u32).to_be_bytes())
+        let value = u128::from_le_bytes(self.0);
+        let (first, second) = (value as u64, (value >> 64) as u32);
+        let is_mapped = first | u64::from(second ^ MAPPED) == 0;
+        is_mapped.then_some(((value >> 96) as u32).to_le_bytes())
     }
 
     /// Whether this is an IPv4 address.

@@ -49,20 +49,31 @@ impl FlowHasher {
         let tail = u64::from(tuple.local_port)
             | u64::from(tuple.remote_port) << 16
             | u64::from(protocol) << 32;
-        let mut state = self.start;
-        if let (Some(local), Some(remote)) = (tuple.local.as_v4(), tuple.remote.as_v4()) {
-            let (local, remote) = (u32::from_le_bytes(local), u32::from_le_bytes(remote));
-            state.absorb(u64::from(local) | u64::from(remote) << 32);
-            // SipHash ends with the message's length in the uppermost byte.
-            state.absorb(tail | 13 << 56);
-        } else {
-            let ([a, b], [c, d]) = (words(&tuple.local), words(&tuple.remote));
-            state.absorb(a);
-            state.absorb(b);
-            state.absorb(c);
-            state.absorb(d);
-            state.absorb(tail | 37 << 56);
+        match (tuple.local.as_v4(), tuple.remote.as_v4()) {
+            (Some(local), Some(remote)) => self.hash_v4([local, remote], tail),
+            _ => self.hash_v6(tuple, tail),
         }
+    }
+
+    #[inline]
+    fn hash_v4(&self, [local, remote]: [[u8; 4]; 2], tail: u64) -> u64 {
+        let (local, remote) = (u32::from_le_bytes(local), u32::from_le_bytes(remote));
+        let mut state = self.start;
+        state.absorb(u64::from(local) | u64::from(remote) << 32);
+        // SipHash ends with the message's length in the uppermost byte.
+        state.absorb(tail | 13 << 56);
+        state.finish()
+    }
+
+    #[inline(never)]
+    fn hash_v6(&self, tuple: &Tuple, tail: u64) -> u64 {
+        let ([a, b], [c, d]) = (words(&tuple.local), words(&tuple.remote));
+        let mut state = self.start;
+        state.absorb(a);
+        state.absorb(b);
+        state.absorb(c);
+        state.absorb(d);
+        state.absorb(tail | 37 << 56);
         state.finish()
     }
 }

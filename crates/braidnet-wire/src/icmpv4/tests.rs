@@ -136,6 +136,10 @@ fn the_quoted_flow_is_seen_from_its_sender() {
     let mut fragment = sent(6, 8);
     fragment[7] = 1;
     assert_eq!(quoted(&fragment), None);
+    // What looks like the type of an error is data of an echo.
+    let mut fragment = sent(1, 8);
+    (fragment[7], fragment[20]) = (1, 3);
+    assert_eq!(quoted(&fragment), None);
 }
 
 /// Class 37: an error never grows past 576 bytes.

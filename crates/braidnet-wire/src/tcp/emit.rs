@@ -202,11 +202,7 @@ fn push_timestamps(header: &TcpHeader, lead: [u8; 4], words: &mut Words<'_>) {
 /// RFC 2018 §3: four blocks fill the option space, and RFC 7323's timestamps take the place of one.
 #[inline]
 fn sack_blocks_that_fit(header: &TcpHeader) -> usize {
-    let most = if header.has(TcpHeader::HAS_TIMESTAMPS) {
-        3
-    } else {
-        4
-    };
+    let most = 4 - usize::from(header.has(TcpHeader::HAS_TIMESTAMPS));
     usize::from(header.sack_count).min(most)
 }
 
