@@ -20,6 +20,8 @@
 //! * bytes are written by a holder that has read the count as one (acquiring what the others did before they let go);
 //! * a count of one is raised by a plain store, because it is the caller's own and a message is not `Sync`; any other by an
 //!   atomic addition;
+//! * bytes in front of a shared block are written by at most one of its messages, which
+//!   [`share_with_headroom`](Message::share_with_headroom) gives that right, and which alone sees them;
 //! * whoever drops a message and reads a count of one frees the block without an atomic operation; any other count falls by an
 //!   atomic subtraction, and who brings it to zero frees the block. So a buffer that was never shared never sees one;
 //! * a view's own node is freed with its message. An owner's node stays, without holder, until the last view of its block is

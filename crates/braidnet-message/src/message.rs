@@ -95,6 +95,13 @@ impl Message {
         self.node().is_unique()
     }
 
+    /// Whether [`prepend`](Message::prepend) may write the headroom: the block is unique, or this message was
+    /// [shared with it](Message::share_with_headroom).
+    #[inline]
+    pub fn owns_headroom(&self) -> bool {
+        self.node().owns_front() || self.is_unique()
+    }
+
     /// The bytes of the first block, to be written; `None` if the block is not unique. Forgets the [sum](Message::sum).
     #[inline]
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
@@ -110,19 +117,23 @@ impl Message {
 
     /// The first `n` bytes of the first block, to be written: headers. The sum of bytes behind them stays known.
     ///
-    /// `None` if the block is not unique or shorter.
+    /// `None` if the block is shorter, or neither unique nor [shared with its headroom](Message::share_with_headroom) and
+    /// these bytes taken from there.
     #[inline]
     pub fn front_mut(&mut self, n: usize) -> Option<&mut [u8]> {
         let node = self.node();
-        if n > node.len() || !node.is_unique() {
+        if n > node.len() {
             return None;
         }
         let start = node.start.get();
         let end = start + n as u32;
+        if end > node.front.get() && !node.is_unique() {
+            return None;
+        }
         if node.sum_start.get() < end {
             node.clear_sum();
         }
-        // SAFETY: the block is unique, and the borrow of the message lasts as long as the slice.
+        // SAFETY: the block is unique, or what lies below `front` is this message's alone; the borrow of the message lasts as long as the slice.
         Some(unsafe { self.slice_mut(start, end) })
     }
 

@@ -115,7 +115,9 @@ mod tests {
         );
         sent.prepend(4).unwrap().copy_from_slice(b"tcp ");
         sent.prepend(3).unwrap().copy_from_slice(b"ip ");
-        assert_eq!(sent.bytes(), b"ip tcp payload");
+        sent.front_mut(7).unwrap()[..2].copy_from_slice(b"IP");
+        assert!(sent.front_mut(8).is_none(), "the payload is not the view's");
+        assert_eq!(sent.bytes(), b"IP tcp payload");
         assert_eq!(kept.bytes(), b"payload");
 
         sent.strip(8);

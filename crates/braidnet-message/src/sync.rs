@@ -1,5 +1,3 @@
 //! The one place where this crate's synchronisation types come from, so that a model checker can replace them.
 
-pub(crate) use core::sync::atomic::{
-    AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence,
-};
+pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, Ordering};

@@ -17,6 +17,7 @@ enum Step {
     Strip(usize),
     Truncate(usize),
     Share,
+    ShareWithHeadroom,
     ShareRange(usize, usize),
     SplitTo(usize),
     PushContinuation,
@@ -38,6 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0usize..300).prop_map(Step::Strip),
         2 => (0usize..900).prop_map(Step::Truncate),
         3 => Just(Step::Share),
+        3 => Just(Step::ShareWithHeadroom),
         3 => (0usize..300, 0usize..400).prop_map(|(start, len)| Step::ShareRange(start, len)),
         3 => (0usize..400).prop_map(Step::SplitTo),
         5 => Just(Step::PushContinuation),
@@ -160,9 +162,11 @@ impl World {
         match *step {
             Step::Allocate { .. } | Step::PushContinuation | Step::Drop => {}
             Step::Prepend(n) => {
-                let fits = unique && n <= message.headroom();
+                let fits = n <= message.headroom();
                 let room = message.prepend(n);
-                assert_eq!(room.is_some(), fits);
+                // Not unique, it may still own its headroom: that others do not see what is written is checked below.
+                assert!(room.is_some() == fits || !unique);
+                assert!(room.is_none() || fits);
                 room?.copy_from_slice(&fresh[..n]);
                 blocks[0].splice(0..0, fresh[..n].iter().copied());
             }
@@ -194,7 +198,9 @@ impl World {
             }
             Step::OverwriteFront(n) => {
                 let front = message.front_mut(n);
-                assert_eq!(front.is_some(), unique && n <= blocks[0].len());
+                let fits = n <= blocks[0].len();
+                assert!(front.is_some() == fits || !unique);
+                assert!(front.is_none() || fits);
                 front?.copy_from_slice(&fresh[..n]);
                 blocks[0][..n].copy_from_slice(&fresh[..n]);
             }
@@ -211,6 +217,18 @@ impl World {
                 return Some(Pair {
                     message,
                     blocks: blocks.clone(),
+                    connection: *connection,
+                });
+            }
+            Step::ShareWithHeadroom => {
+                let shared = message.share_with_headroom(&mut self.pool);
+                assert_eq!(shared.is_some(), unique && blocks.len() == 1);
+                let mut message = shared?;
+                assert!(message.prepend(0).is_some() && !message.is_unique());
+                let blocks = blocks.clone();
+                return Some(Pair {
+                    message,
+                    blocks,
                     connection: *connection,
                 });
             }
