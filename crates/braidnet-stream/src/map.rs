@@ -86,7 +86,7 @@ struct Place<K, V> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Map<K, V> {
-    /// The entry found last, if the cache is on and the entry still there.
+    /// Where the entry found last was, if the cache is on. It may be gone, or another be there: whoever looks compares.
     last: u32,
     one_behind: bool,
     /// All ones, at least as many as `heads` has bits in an index.
@@ -204,9 +204,6 @@ impl<K: Eq, V> Map<K, V> {
         match self.places.get_mut(before as usize) {
             Some(before) => before.next = next,
             None => self.heads[head] = next,
-        }
-        if self.last == index {
-            self.last = NIL;
         }
         Some(value)
     }

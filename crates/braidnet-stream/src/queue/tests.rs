@@ -23,11 +23,30 @@ fn numbers(run: &mut Run) -> Vec<u64> {
     run.drain().map(|message| message.position()).collect()
 }
 
-/// Lets other threads run until `is_true`; a test in which it never is hangs.
+/// Lets other threads run until `is_true`.
 fn until(mut is_true: impl FnMut() -> bool) {
-    while !is_true() {
+    for _ in 0..20_000_000 {
+        if is_true() {
+            return;
+        }
         thread::yield_now();
     }
+    panic!("waited for what does not happen");
+}
+
+/// Lets no thread sleep on when a test fails.
+struct Closing<'a>(&'a MessageQueue);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn nobody_waits(queue: &MessageQueue) -> bool {
+    queue
+        .state
+        .with(|state| state.putters.is_empty() && state.getters.is_empty())
 }
 
 #[test]
@@ -157,6 +176,10 @@ fn a_closed_queue_takes_nothing_and_gives_what_it_has() {
     let mut pool = pool();
     let queue = MessageQueue::new(0, 100);
     assert_eq!(queue.get_wait(NOW).unwrap_err(), Refusal::TimedOut);
+    assert!(
+        nobody_waits(&queue),
+        "a wake-up would be lost on who has gone"
+    );
     queue.putq(message(&mut pool, 1, 1)).unwrap();
     queue.close();
     assert!(queue.is_closed());
@@ -185,6 +208,7 @@ fn a_producer_sleeps_from_the_high_water_mark_until_the_low_one() {
         }
         let last = message(&mut pool, 3, 10);
         thread::scope(|scope| {
+            let _closing = Closing(&queue);
             scope.spawn(|| queue.put_wait(last, None).unwrap());
             until(|| queue.counters().put_waits == 1);
             assert_eq!(queue.getq().unwrap().position(), 0);
@@ -205,9 +229,7 @@ fn a_producer_sleeps_from_the_high_water_mark_until_the_low_one() {
             (1, 4, 4),
             "{kind}"
         );
-        queue
-            .state
-            .with(|state| assert!(state.putters.is_empty() && state.getters.is_empty()));
+        assert!(nobody_waits(&queue));
     }
 }
 
@@ -216,6 +238,7 @@ fn a_server_sleeps_until_there_is_work_and_as_many_wake_as_messages_come() {
     let mut pool = pool();
     let queue = MessageQueue::new(0, 1 << 20);
     thread::scope(|scope| {
+        let _closing = Closing(&queue);
         let servers: Vec<_> = (0..3)
             .map(|_| scope.spawn(|| queue.get_wait(None).map(|message| message.position())))
             .collect();
@@ -242,6 +265,7 @@ fn closing_wakes_a_producer_and_hands_its_message_back() {
     queue.putq(message(&mut pool, 0, 1)).unwrap();
     let waiting = message(&mut pool, 7, 1);
     thread::scope(|scope| {
+        let _closing = Closing(&queue);
         let producer = scope.spawn(|| queue.put_wait(waiting, None));
         until(|| queue.counters().put_waits == 1);
         queue.close();
@@ -261,6 +285,7 @@ fn nothing_is_lost_or_reordered_among_producers_and_servers_that_wait() {
     for kind in LockKind::all() {
         let queue = MessageQueue::with_lock(kind, 3, 8);
         let got: Vec<Vec<u64>> = thread::scope(|scope| {
+            let _closing = Closing(&queue);
             let producers: Vec<_> = (0..PRODUCERS)
                 .map(|producer| {
                     scope.spawn({
