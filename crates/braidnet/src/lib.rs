@@ -1,1 +1,33 @@
 //! A user-space TCP/IP stack whose process architecture is chosen at run time.
+//!
+//! Two faces, over the same protocol code:
+//!
+//! - [`Stack`]: one processor that your own loop turns. No thread, no lock, no clock inside.
+//! - [`Server`]: services that run to completion on the stack's own processors, as many as you give it, under the
+//!   [`Architecture`] that you choose.
+//!
+//! Below them, for who wants to put a module of their own into the stream or to place junctions themselves, stand the
+//! crates that this one is built on, re-exported by their short names.
+#![forbid(unsafe_code)]
+
+mod config;
+mod endpoint;
+mod error;
+mod stack;
+mod wiring;
+
+pub use braidnet_codec as codec;
+pub use braidnet_device as device;
+pub use braidnet_inet as inet;
+pub use braidnet_message as message;
+pub use braidnet_process as process;
+pub use braidnet_stream as stream;
+pub use braidnet_sync as sync;
+pub use braidnet_tcp as tcp;
+pub use braidnet_wire as wire;
+
+pub use braidnet_process::Architecture;
+pub use braidnet_wire::time::{Duration, Instant};
+pub use config::{Secrets, StackConfig};
+pub use error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
+pub use stack::{Connection, Event, Stack};

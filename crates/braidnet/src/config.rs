@@ -1,0 +1,97 @@
+//! What a stack is set to.
+
+use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
+use braidnet_inet::tcp::TcpConfig;
+use braidnet_wire::address::Address;
+use core::net::IpAddr;
+
+/// What a stack is set to. [`StackConfig::new`] gives sensible values, and every field can be changed.
+#[derive(Clone, Debug)]
+pub struct StackConfig {
+    /// Its addresses, each with the length of its network's prefix in bits where it has one.
+    pub addresses: Vec<(IpAddr, Option<u8>)>,
+    /// Where packets for other networks go, on a device with link addresses.
+    pub gateway: Option<IpAddr>,
+    /// The one figure that bounds the memory of the whole stack, in bytes: buffers and connections.
+    pub memory_bytes: usize,
+    /// Most connections, half-open and in TIME-WAIT included.
+    pub connections: usize,
+    /// How many buckets connections are grouped in, 2 to 65,536.
+    pub buckets: u32,
+    /// How the TCP engine of every connection is set.
+    pub tcp: braidnet_tcp::Config,
+    /// Most messages that are taken from one place at once.
+    pub batch: usize,
+    /// The secrets of this stack: of the flow hash and of the initial sequence numbers. Random unless a test fixes them.
+    pub secrets: Secrets,
+}
+
+/// The secrets of a stack, made anew at every start (RFC 6528 §3).
+#[derive(Clone, Copy, Debug)]
+pub struct Secrets {
+    /// Key of the flow hash.
+    pub flow_key: [u64; 2],
+    /// Key of the initial sequence numbers.
+    pub isn_key: [u64; 2],
+}
+
+impl Secrets {
+    /// Random ones, from the same source of the system that seeds the standard library's hash maps.
+    pub fn random() -> Secrets {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+        let word = || RandomState::new().build_hasher().finish();
+        Secrets { flow_key: [word(), word()], isn_key: [word(), word()] }
+    }
+}
+
+impl StackConfig {
+    /// A stack that answers to `address`.
+    ///
+    /// ```
+    /// let config = braidnet::StackConfig::new("10.77.0.2".parse()?);
+    /// assert_eq!(config.buckets, 256);
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
+    pub fn new(address: IpAddr) -> StackConfig {
+        StackConfig {
+            addresses: vec![(address, None)],
+            gateway: None,
+            memory_bytes: 256 << 20,
+            connections: 65_536,
+            buckets: 256,
+            tcp: braidnet_tcp::Config::default(),
+            batch: 64,
+            secrets: Secrets::random(),
+        }
+    }
+
+    /// The interface that the stack has on a device of this MTU and, where it has link addresses, this one.
+    pub(crate) fn interface(
+        &self,
+        mtu: usize,
+        mac: Option<braidnet_wire::ethernet::MacAddress>,
+    ) -> Result<Interface, InterfaceError> {
+        Interface::new(InterfaceConfig {
+            addresses: self
+                .addresses
+                .iter()
+                .map(|(address, prefix)| (Address::from(*address), *prefix))
+                .collect(),
+            mtu,
+            mac,
+            gateway: self.gateway.map(Address::from),
+        })
+    }
+
+    /// TCP on a device of this MTU.
+    pub(crate) fn tcp(&self, mtu: usize) -> TcpConfig {
+        // Connections are dealt by a hash, so a bucket may get more than its even share.
+        let share = self.connections / self.buckets.max(2) as usize;
+        TcpConfig {
+            engine: self.tcp.clone(),
+            mtu,
+            connections_per_bucket: share + share / 2 + 16,
+            isn_secret: self.secrets.isn_key,
+        }
+    }
+}

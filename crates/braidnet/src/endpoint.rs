@@ -1,0 +1,169 @@
+//! What a stream head keeps of one connection for its application.
+
+use braidnet_inet::HEADROOM;
+use braidnet_message::{Message, Pool};
+use braidnet_stream::ConnectionId;
+use braidnet_wire::address::Tuple;
+use std::collections::VecDeque;
+
+/// One connection as its application sees it: what has come and not been read, room to send, and the segment that is
+/// being filled.
+pub(crate) struct Endpoint {
+    pub(crate) id: ConnectionId,
+    pub(crate) tuple: Tuple,
+    pub(crate) state: Phase,
+    received: VecDeque<Message>,
+    received_bytes: usize,
+    /// Bytes that were read and not reported yet.
+    unreported: u32,
+    /// Bytes that may still be sent.
+    space: usize,
+    /// Largest segment.
+    mss: usize,
+    /// The segment that is being filled.
+    filling: Option<Message>,
+    /// It stands in the list of those with something to hand down.
+    pub(crate) listed: bool,
+    pub(crate) end_of_data: bool,
+}
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// The handshake is under way.
+    Opening,
+    /// Data can be sent.
+    Open,
+    /// This side has said that it will send no more.
+    Closing,
+    /// Gone, for this reason.
+    Gone(u32),
+}
+
+impl Endpoint {
+    pub(crate) fn new(id: ConnectionId, tuple: Tuple) -> Endpoint {
+        Endpoint {
+            id,
+            tuple,
+            state: Phase::Opening,
+            received: VecDeque::new(),
+            received_bytes: 0,
+            unreported: 0,
+            space: 0,
+            mss: 0,
+            filling: None,
+            listed: false,
+            end_of_data: false,
+        }
+    }
+
+    /// The handshake is over.
+    pub(crate) fn open(&mut self, space: u64, mss: u32) {
+        self.state = Phase::Open;
+        self.space = space as usize;
+        self.mss = mss.max(1) as usize;
+    }
+
+    /// More may be sent.
+    pub(crate) fn grant(&mut self, space: u64) {
+        self.space += space as usize;
+    }
+
+    pub(crate) fn space(&self) -> usize {
+        self.space
+    }
+
+    pub(crate) fn readable(&self) -> usize {
+        self.received_bytes
+    }
+
+    /// Data has come.
+    #[inline]
+    pub(crate) fn push(&mut self, message: Message) {
+        self.received_bytes += message.total_len();
+        self.received.push_back(message);
+    }
+
+    /// Copies received bytes out; how many.
+    #[inline]
+    pub(crate) fn read(&mut self, to: &mut [u8]) -> usize {
+        let mut copied = 0;
+        while copied < to.len() {
+            let Some(front) = self.received.front_mut() else { break };
+            let n = front.copy_to_slice(&mut to[copied..]);
+            copied += n;
+            if n == front.total_len() {
+                self.received.pop_front();
+            } else {
+                front.strip(n);
+            }
+        }
+        self.took(copied);
+        copied
+    }
+
+    /// Takes the next received message out whole.
+    pub(crate) fn take(&mut self) -> Option<Message> {
+        let message = self.received.pop_front()?;
+        self.took(message.total_len());
+        Some(message)
+    }
+
+    #[inline]
+    fn took(&mut self, bytes: usize) {
+        self.received_bytes -= bytes;
+        self.unreported += bytes as u32;
+    }
+
+    /// Bytes read since the last report, if they are worth one (`threshold`).
+    #[inline]
+    pub(crate) fn credit(&mut self, threshold: u32) -> Option<u32> {
+        (self.unreported >= threshold).then(|| core::mem::take(&mut self.unreported))
+    }
+
+    /// Copies bytes into segments, summing them on the way, as many as there is space and memory for. Full segments go to
+    /// `out`; the last stays open for more until [`flush`](Endpoint::flush).
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: &[u8], pool: &mut Pool, mut out: impl FnMut(Message)) -> usize {
+        let wanted = bytes.len().min(self.space);
+        let mut written = 0;
+        while written < wanted {
+            let mut segment = match self.filling.take() {
+                Some(segment) => segment,
+                None => match pool.allocate(HEADROOM, self.mss.min(wanted.max(SMALL))) {
+                    Some(segment) => segment,
+                    None => break,
+                },
+            };
+            let room = (self.mss - segment.len()).min(segment.tailroom());
+            let n = room.min(wanted - written);
+            let copied = segment.extend_from_slice_summed(&bytes[written..written + n]);
+            written += copied;
+            if copied == room || copied == 0 {
+                self.hand_down(segment, &mut out);
+            } else {
+                self.filling = Some(segment);
+            }
+        }
+        self.space -= written;
+        written
+    }
+
+    /// Hands the segment that is being filled down as it is.
+    #[inline]
+    pub(crate) fn flush(&mut self, out: impl FnOnce(Message)) {
+        if let Some(segment) = self.filling.take() {
+            self.hand_down(segment, out);
+        }
+    }
+
+    #[inline]
+    fn hand_down(&self, mut segment: Message, out: impl FnOnce(Message)) {
+        segment.set_connection(self.id.0);
+        segment.set_bucket(self.id.bucket().0);
+        out(segment);
+    }
+}
+
+/// A write of less than this many bytes takes a small buffer, so that one byte does not hold a whole segment's memory.
+const SMALL: usize = 64;

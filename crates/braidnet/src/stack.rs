@@ -1,0 +1,409 @@
+//! A stack that its caller turns.
+
+use crate::config::StackConfig;
+use crate::endpoint::{Endpoint, Phase};
+use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
+use crate::wiring::{self, Wiring};
+use braidnet_device::{Device, QueuePair};
+use braidnet_inet::flows::Flows;
+use braidnet_inet::tcp::{ListenError, Listeners};
+use braidnet_message::{Arena, Kind, Message, Run};
+use braidnet_stream::cluster::ModuleSet;
+use braidnet_stream::{Buckets, Cluster, ConnectionId, Control, Direction, Next, Processor, Verb};
+use braidnet_wire::address::{Address, Tuple};
+use braidnet_wire::time::Instant;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A whole TCP/IP stack on one device, turned by whoever owns it: no thread, no lock, no clock of its own.
+///
+/// Call [`turn`](Stack::turn) whenever something may have happened and at the latest when the last turn's answer says;
+/// between turns open, accept, send, receive and close. Nothing blocks.
+///
+/// ```
+/// use braidnet::device::{memory, Capabilities};
+/// use braidnet::{Event, Instant, Stack, StackConfig};
+///
+/// let (here, there) = memory::wire(Capabilities::ip(1500), 64);
+/// let mut client = Stack::new(&StackConfig::new("10.0.0.1".parse()?), here)?;
+/// let mut server = Stack::new(&StackConfig::new("10.0.0.2".parse()?), there)?;
+/// server.listen(7, 16)?;
+/// let call = client.connect("10.0.0.2:7".parse()?)?;
+/// let mut now = Instant::ZERO;
+/// for _ in 0..4 {
+///     client.turn(now);
+///     server.turn(now);
+/// }
+/// let Some(Event::Accepted(answer)) = server.event() else { panic!("nobody called") };
+/// client.send(call, b"hello")?;
+/// client.turn(now);
+/// server.turn(now);
+/// let mut heard = [0; 16];
+/// let n = server.receive(answer, &mut heard)?;
+/// assert_eq!(&heard[..n], b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Stack {
+    cluster: Cluster,
+    wiring: Wiring,
+    listeners: Arc<Listeners>,
+    flows: Flows,
+    device: QueuePair,
+    local: Address,
+    /// By bucket and slot.
+    endpoints: Vec<Vec<Option<Box<Endpoint>>>>,
+    /// Connections with a segment that is being filled, or with credit to report.
+    listed: Vec<ConnectionId>,
+    events: VecDeque<Event>,
+    run: Run,
+    now: Instant,
+    next_port: u16,
+    batch: usize,
+    credit_threshold: u32,
+}
+
+/// A connection of a [`Stack`].
+pub type Connection = ConnectionId;
+
+/// Something that happened to a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A peer has connected to a port that is listened on.
+    Accepted(Connection),
+    /// A connection that was asked for is established.
+    Connected(Connection),
+    /// The peer has sent everything it will.
+    EndOfData(Connection),
+    /// The connection is gone. What it had received can still be read; then [`Stack::forget`] it.
+    Closed(Connection, CloseReason),
+}
+
+impl Stack {
+    /// A stack on `device`.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense or the device cannot be opened.
+    pub fn new(config: &StackConfig, device: impl Device) -> Result<Stack, StackError> {
+        let capabilities = *device.capabilities();
+        let mut queues = Box::new(device).open()?;
+        let device = queues.pop().ok_or(StackError::NoQueue)?;
+        let flows = Flows::new(config.secrets.flow_key, config.buckets);
+        let (wiring, listeners) = wiring::plain(config, &capabilities, flows)?;
+        let arena = Arena::new(config.memory_bytes);
+        let buckets = Buckets::private(&wiring.stream, config.buckets, |_| true, |_| true);
+        let cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
+        let local = config.addresses.first().map_or(Address::default(), |(address, _)| (*address).into());
+        Ok(Stack {
+            cluster,
+            listeners,
+            flows,
+            device,
+            local,
+            endpoints: (0..config.buckets).map(|_| Vec::new()).collect(),
+            listed: Vec::new(),
+            events: VecDeque::new(),
+            run: Run::new(),
+            now: Instant::ZERO,
+            next_port: FIRST_EPHEMERAL,
+            batch: config.batch.max(1),
+            credit_threshold: (config.tcp.receive_buffer_bytes / 8).max(1),
+            wiring,
+        })
+    }
+
+    /// Carries everything forward at time `now`: hands down what was sent, takes what the device has, runs it to
+    /// completion, and hands the device what came of it.
+    pub fn turn(&mut self, now: Instant) -> Next {
+        self.now = now;
+        self.hand_down();
+        let taken = {
+            let mut pool = self.cluster.pool();
+            self.device.receiver.receive(&mut pool, &mut self.run, self.batch)
+        };
+        self.cluster.put(self.wiring.bottom, Direction::Up, &mut self.run);
+        self.pass();
+        if taken > 0 || self.cluster.is_backed_up() {
+            return Next::Again;
+        }
+        self.cluster.deadline().map_or(Next::Idle, Next::At)
+    }
+
+    /// Listens on `port` of every address; at most `backlog` connections may be half-open.
+    ///
+    /// # Errors
+    /// If the port is 0 or listened on already.
+    pub fn listen(&mut self, port: u16, backlog: u32) -> Result<(), ListenError> {
+        self.listeners.listen(None, port, backlog)
+    }
+
+    /// Opens a connection to `to`; [`Event::Connected`] or [`Event::Closed`] says how it went.
+    ///
+    /// # Errors
+    /// If no source port is left, or no room for another connection.
+    pub fn connect(&mut self, to: SocketAddr) -> Result<Connection, ConnectError> {
+        if matches!(to.ip(), IpAddr::V6(_)) {
+            return Err(ConnectError::NotIpv4);
+        }
+        for _ in FIRST_EPHEMERAL..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = port.checked_add(1).unwrap_or(FIRST_EPHEMERAL);
+            let tuple = Tuple {
+                local: self.local,
+                remote: to.ip().into(),
+                local_port: port,
+                remote_port: to.port(),
+            };
+            if let Some(connection) = self.try_connect(tuple)? {
+                return Ok(connection);
+            }
+        }
+        Err(ConnectError::NoPort)
+    }
+
+    /// `None` if the tuple is taken.
+    fn try_connect(&mut self, tuple: Tuple) -> Result<Option<Connection>, ConnectError> {
+        let (bucket, _) = self.flows.bucket_of(&tuple, PROTOCOL_TCP);
+        let message = {
+            let mut pool = self.cluster.pool();
+            let control = Control::new(Verb::Connect).tuple(tuple);
+            control.message(ConnectionId::new(bucket, u32::MAX, 0), &mut pool)
+        };
+        let Some(message) = message else { return Err(ConnectError::NoMemory) };
+        self.cluster.put_one(self.wiring.tcp, Direction::Down, message);
+        self.pass();
+        let opened = self.endpoints[bucket.index()]
+            .iter()
+            .flatten()
+            .find(|endpoint| endpoint.tuple == tuple && endpoint.state == Phase::Opening)
+            .map(|endpoint| endpoint.id);
+        Ok(opened)
+    }
+
+    /// Copies `bytes` into the connection's send buffer, as many as it has room for; they leave with the next turn. How
+    /// many; fewer than given means: try again when [`Stack::send_space`] has grown.
+    ///
+    /// # Errors
+    /// If the connection is not open for sending.
+    #[inline]
+    pub fn send(&mut self, connection: Connection, bytes: &[u8]) -> Result<usize, SendError> {
+        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else { return Err(SendError::Gone) };
+        match endpoint.state {
+            Phase::Open => {}
+            Phase::Opening => return Ok(0),
+            Phase::Closing => return Err(SendError::Closing),
+            Phase::Gone(_) => return Err(SendError::Gone),
+        }
+        let run = &mut self.run;
+        let written = {
+            let mut pool = self.cluster.pool();
+            endpoint.write(bytes, &mut pool, |segment| run.push(segment))
+        };
+        if !endpoint.listed {
+            endpoint.listed = true;
+            self.listed.push(connection);
+        }
+        self.cluster.put(self.wiring.tcp, Direction::Down, &mut self.run);
+        Ok(written)
+    }
+
+    /// Bytes that [`Stack::send`] would take now.
+    pub fn send_space(&mut self, connection: Connection) -> usize {
+        endpoint(&mut self.endpoints, connection).map_or(0, |endpoint| endpoint.space())
+    }
+
+    /// Copies received bytes out, in order. How many; 0 means that the peer has sent everything it will.
+    ///
+    /// # Errors
+    /// [`ReceiveError::Empty`] if nothing is there yet, [`ReceiveError::Gone`] if nothing will ever come.
+    #[inline]
+    pub fn receive(&mut self, connection: Connection, to: &mut [u8]) -> Result<usize, ReceiveError> {
+        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
+            return Err(ReceiveError::Gone);
+        };
+        let n = endpoint.read(to);
+        if n == 0 && !to.is_empty() {
+            return match (endpoint.end_of_data, endpoint.state) {
+                (true, _) => Ok(0),
+                (false, Phase::Gone(_)) => Err(ReceiveError::Gone),
+                (false, _) => Err(ReceiveError::Empty),
+            };
+        }
+        if !endpoint.listed {
+            endpoint.listed = true;
+            self.listed.push(connection);
+        }
+        Ok(n)
+    }
+
+    /// Takes the next received message out whole, without copying.
+    pub fn receive_message(&mut self, connection: Connection) -> Option<Message> {
+        let endpoint = endpoint(&mut self.endpoints, connection)?;
+        let message = endpoint.take()?;
+        if !endpoint.listed {
+            endpoint.listed = true;
+            self.listed.push(connection);
+        }
+        Some(message)
+    }
+
+    /// Received bytes that can be read now.
+    pub fn readable(&mut self, connection: Connection) -> usize {
+        endpoint(&mut self.endpoints, connection).map_or(0, |endpoint| endpoint.readable())
+    }
+
+    /// Says that no more will be sent; what was sent before still goes out (RFC 9293 §3.9.1.4). Receiving goes on.
+    pub fn close(&mut self, connection: Connection) {
+        self.flush_one(connection);
+        self.ask(connection, Control::new(Verb::Close));
+        if let Some(endpoint) = endpoint(&mut self.endpoints, connection)
+            && !matches!(endpoint.state, Phase::Gone(_))
+        {
+            endpoint.state = Phase::Closing;
+        }
+    }
+
+    /// Resets the connection (RFC 9293 §3.9.1.5) and forgets it.
+    pub fn abort(&mut self, connection: Connection) {
+        self.ask(connection, Control::new(Verb::Abort));
+        self.forget(connection);
+    }
+
+    /// Lets go of what is kept of a connection. One that is still open is closed first, and what it receives from then on
+    /// is dropped.
+    pub fn forget(&mut self, connection: Connection) {
+        if let Some(endpoint) = endpoint(&mut self.endpoints, connection)
+            && matches!(endpoint.state, Phase::Opening | Phase::Open)
+        {
+            self.close(connection);
+        }
+        if let Some(slot) = self.endpoints[connection.bucket().index()].get_mut(connection.slot()) {
+            *slot = None;
+        }
+    }
+
+    /// Both ends of the connection; `None` if it is not known.
+    pub fn tuple(&mut self, connection: Connection) -> Option<Tuple> {
+        endpoint(&mut self.endpoints, connection).map(|endpoint| endpoint.tuple)
+    }
+
+    /// The next thing that happened.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Every counter that is not zero, as `module.name`.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        self.cluster.counters().collect(&self.wiring.stream, &mut all);
+        all
+    }
+
+    fn ask(&mut self, connection: Connection, control: Control) {
+        let message = {
+            let mut pool = self.cluster.pool();
+            control.message(connection, &mut pool)
+        };
+        if let Some(message) = message {
+            self.cluster.put_one(self.wiring.tcp, Direction::Down, message);
+        }
+    }
+
+    fn flush_one(&mut self, connection: Connection) {
+        if let Some(endpoint) = endpoint(&mut self.endpoints, connection) {
+            let (cluster, tcp) = (&mut self.cluster, self.wiring.tcp);
+            endpoint.flush(|segment| cluster.put_one(tcp, Direction::Down, segment));
+        }
+    }
+
+    /// Hands down unfinished segments and credit.
+    #[inline]
+    fn hand_down(&mut self) {
+        while let Some(connection) = self.listed.pop() {
+            let Some(endpoint) = endpoint(&mut self.endpoints, connection) else { continue };
+            endpoint.listed = false;
+            let (cluster, tcp) = (&mut self.cluster, self.wiring.tcp);
+            endpoint.flush(|segment| cluster.put_one(tcp, Direction::Down, segment));
+            if let Some(credit) = endpoint.credit(self.credit_threshold) {
+                self.ask(connection, Control::new(Verb::Credit).value(u64::from(credit)));
+            }
+        }
+    }
+
+    /// Runs the cluster and takes what has reached the head.
+    #[inline]
+    fn pass(&mut self) {
+        let transmitter = &mut self.device.transmitter;
+        self.cluster.turn(self.now, &mut |run: &mut Run| transmitter.transmit(run));
+        let mut head = core::mem::take(self.cluster.head());
+        for message in head.drain() {
+            let connection = ConnectionId(message.connection());
+            if message.kind() == Kind::Data {
+                if let Some(endpoint) = endpoint(&mut self.endpoints, connection) {
+                    endpoint.push(message);
+                }
+            } else {
+                self.told(connection, &message);
+            }
+        }
+        *self.cluster.head() = head;
+    }
+
+    /// Takes note of what TCP tells.
+    fn told(&mut self, connection: Connection, message: &Message) {
+        let Some((control, verb)) = Control::of(message).and_then(|control| Some((control, control.verb()?))) else {
+            return;
+        };
+        if verb == Verb::Opening {
+            return self.enter(connection, control.tuple);
+        }
+        let known = endpoint(&mut self.endpoints, connection).is_some();
+        if verb == Verb::Connected && !known {
+            self.enter(connection, control.tuple);
+        }
+        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else { return };
+        match verb {
+            Verb::Connected => {
+                endpoint.open(control.value, control.detail);
+                let event = if known { Event::Connected } else { Event::Accepted };
+                self.events.push_back(event(connection));
+            }
+            Verb::Space => endpoint.grant(control.value),
+            Verb::EndOfData => {
+                endpoint.end_of_data = true;
+                self.events.push_back(Event::EndOfData(connection));
+            }
+            Verb::Closed => {
+                endpoint.state = Phase::Gone(control.detail);
+                self.events.push_back(Event::Closed(connection, CloseReason::from_detail(control.detail)));
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, connection: Connection, tuple: Tuple) {
+        let slots = &mut self.endpoints[connection.bucket().index()];
+        if slots.len() <= connection.slot() {
+            slots.resize_with(connection.slot() + 1, || None);
+        }
+        slots[connection.slot()] = Some(Box::new(Endpoint::new(connection, tuple)));
+    }
+}
+
+impl Processor for Stack {
+    fn turn(&mut self, now: Instant, _budget: usize) -> Next {
+        Stack::turn(self, now)
+    }
+}
+
+/// The endpoint of a connection, if it is still known under this number.
+#[inline]
+fn endpoint(endpoints: &mut [Vec<Option<Box<Endpoint>>>], connection: Connection) -> Option<&mut Endpoint> {
+    let endpoint = endpoints.get_mut(connection.bucket().index())?.get_mut(connection.slot())?.as_deref_mut()?;
+    (endpoint.id == connection).then_some(endpoint)
+}
+
+/// Start of the dynamic ports (RFC 6335 §6).
+const FIRST_EPHEMERAL: u16 = 49_152;
+
+const PROTOCOL_TCP: u8 = 6;
