@@ -92,3 +92,30 @@ impl Sub<SeqNumber> for SeqNumber {
         self.0.wrapping_sub(earlier.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Class 48: the order holds across the wrap, for distances below 2^31.
+        #[test]
+        fn order_follows_distance(start: u32, distance in 1u32..1 << 31) {
+            let (earlier, later) = (SeqNumber::new(start), SeqNumber::new(start) + distance);
+            prop_assert_eq!((later - earlier, later - distance), (distance, earlier));
+            prop_assert!(earlier.is_before(later) && earlier.is_at_or_before(later));
+            prop_assert!(later.is_after(earlier) && later.is_at_or_after(earlier));
+            prop_assert!(!later.is_at_or_before(earlier) && !earlier.is_at_or_after(later));
+            prop_assert_eq!((earlier.latest(later), later.latest(earlier)), (later, later));
+            prop_assert_eq!((earlier.earliest(later), later.earliest(earlier)), (earlier, earlier));
+        }
+
+        #[test]
+        fn nothing_is_before_itself(start: u32) {
+            let here = SeqNumber::new(start);
+            prop_assert!(!here.is_before(here) && !here.is_after(here));
+            prop_assert!(here.is_at_or_before(here) && here.is_at_or_after(here));
+        }
+    }
+}

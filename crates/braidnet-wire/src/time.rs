@@ -71,3 +71,24 @@ impl Sub<Duration> for Instant {
         Instant(self.0.saturating_sub(nanos))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Class 48: a clock that steps, and deadlines beyond the end of time.
+    #[test]
+    fn time_saturates() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Instant::ZERO.since(Instant::from_nanos(1)), Duration::ZERO);
+        assert_eq!(Instant::ZERO - second, Instant::ZERO);
+        assert_eq!(Instant::MAX + second, Instant::MAX);
+        assert_eq!(Instant::ZERO + Duration::MAX, Instant::MAX);
+        assert_eq!(Instant::MAX - Duration::MAX, Instant::ZERO);
+        assert_eq!(Instant::from_millis(u64::MAX), Instant::MAX);
+        assert_eq!(
+            (Instant::from_millis(3) + second - Duration::from_millis(2)).millis(),
+            1001
+        );
+    }
+}
