@@ -1,1 +1,45 @@
 //! Link, ARP, IP, ICMP, UDP and TCP as braidnet modules.
+//!
+//! Each protocol is a [`Module`](braidnet_stream::Module): it works on runs of messages, keeps its state by key, and
+//! leaves what the next one must know in a [note](notes). Only TCP and ARP have state on the data path, and so a core; all
+//! else is order-free and runs on whatever processor has the run. [`Inet::assemble`] wires them into a stream.
+//!
+//! A message may be composite: headers in its first block, payload shared with whoever sent it in others. No module asks
+//! for more in one piece than it reads: its own header.
+//!
+//! # What it refuses
+//!
+//! The crate spawns no thread, opens no socket and reads no clock. It forwards nothing, reassembles nothing yet, speaks IPv4 only
+//! yet, and takes no part in multicast. A packet that it does not want is dropped under a name, each of which is a
+//! counter of its module; what a packet of a peer can make it hold or send is bounded: neighbours and the packets that
+//! wait for them ([`arp`]), errors ([`icmp`]).
+//!
+//! # Departures from the RFCs
+//!
+//! - A wrong option length costs the packet (RFC 1122 §3.2.1.8 wants unknown options ignored, and they are, if their lengths
+//!   add up).
+//! - Errors that arrive are checked and counted, and no transport hears of them (RFC 1122 §4.1.3.3 and §4.2.3.9 want
+//!   them passed on): that is safe against forgers (RFC 5927), and slower to give up.
+//! - A datagram above the MTU is refused, not fragmented (RFC 791 §2.3).
+#![forbid(unsafe_code)]
+
+pub mod arp;
+pub mod assemble;
+mod counters;
+pub mod ethernet;
+pub mod flows;
+pub mod icmp;
+pub mod interface;
+pub mod ip;
+pub mod notes;
+mod room;
+mod sift;
+mod sum;
+#[cfg(test)]
+mod testing;
+pub mod udp;
+
+pub use assemble::{Inet, Layout};
+pub use flows::Flows;
+pub use tcp::HEADROOM;
+pub use interface::{Interface, InterfaceConfig, InterfaceError};

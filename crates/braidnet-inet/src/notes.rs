@@ -1,12 +1,15 @@
 //! What the modules of this crate leave in a message for each other.
 
 use braidnet_wire::address::{Address, Tuple};
+use braidnet_wire::ethernet::MacAddress;
 use braidnet_wire::tcp::TcpHeader;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Between IP and what stands on it. On the way up IP leaves it, its header stripped; on the way down the transport
 /// leaves it, and IP makes the header of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Datagram {
     /// Who sent it.
@@ -19,8 +22,9 @@ pub struct Datagram {
     pub ttl: u8,
     /// Bit set [`Datagram::BROADCAST`] and its neighbours.
     pub flags: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// On the way up the length in bytes of the IP header, which still stands in front of the message's first byte; 0
+    /// on the way down.
+    pub header_len: u8,
 }
 
 impl Datagram {
@@ -30,7 +34,9 @@ impl Datagram {
 }
 
 /// Between the order-free part of TCP on the way up and its core.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Arrival {
     /// The parsed header.
@@ -42,7 +48,9 @@ pub struct Arrival {
 }
 
 /// Between the core of TCP and the order-free part on the way down, which makes header and checksum of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Departure {
     /// The header to make.
@@ -52,9 +60,36 @@ pub struct Departure {
 }
 
 /// Between UDP and what stands on it, both ways: the flow, seen from this host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct UdpFlow {
     /// The flow.
     pub tuple: Tuple,
+}
+
+/// Between Link and what stands on it. On the way up Link leaves it, its header stripped; on the way down IP and ARP
+/// leave it, and Link makes the header of it.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Frame {
+    /// On the way down the neighbour that the packet goes to, if `station` is zero.
+    pub hop: Address,
+    /// On the way up the station that sent the frame, on the way down the one that it is for; zero if that is to be
+    /// found out.
+    pub station: MacAddress,
+    /// What the frame holds.
+    pub ether_type: u16,
+    /// Bit set [`Frame::GROUP`] and its neighbours.
+    pub flags: u8,
+    /// Zero.
+    pub reserved: u8,
+}
+
+impl Frame {
+    /// Bit of `flags`, on the way up: the frame was for a group of stations.
+    pub const GROUP: u8 = 1;
 }

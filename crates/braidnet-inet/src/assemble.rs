@@ -1,0 +1,137 @@
+//! Wires the modules of this crate into a stream.
+
+use crate::arp::{Arp, MAX_NEIGHBOURS, Neighbours};
+use crate::ethernet::{self, Link};
+use crate::flows::Flows;
+use crate::icmp::Icmp;
+use crate::interface::Interface;
+use crate::ip::{self, Ip};
+use crate::udp::{self, Udp, UdpPorts};
+use braidnet_stream::{Module, ModuleId, StreamBuilder};
+use std::sync::Arc;
+
+/// A stream with everything up to the transports, open at the top.
+///
+/// ```text
+///            head            head            link(inet.layout.tcp, …), link(inet.layout.udp, …)
+///             |               |
+///            tcp    icmp <-- udp             a refused datagram goes to ICMP
+///               \     |     /
+///                `----ip---'
+///                  |      \                  on Ethernet only:
+///                  |      arp                whom a packet came through
+///                  |      /
+///                 link --'                   ARP packets, and packets whose station is not known
+///                  |
+///                 tail
+/// ```
+pub struct Inet {
+    /// The stream so far. Push further modules and link them above [`Layout::tcp`] and [`Layout::udp`], then build it.
+    pub stream: StreamBuilder,
+    /// Where the modules are.
+    pub layout: Layout,
+    /// The UDP ports that are open.
+    pub ports: Arc<UdpPorts>,
+}
+
+/// Where the modules of a stack are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// What packets from the device enter at.
+    pub bottom: ModuleId,
+    /// Link and ARP, on a device that carries Ethernet frames.
+    pub link: Option<(ModuleId, ModuleId)>,
+    /// IP.
+    pub ip: ModuleId,
+    /// ICMP.
+    pub icmp: ModuleId,
+    /// UDP.
+    pub udp: ModuleId,
+    /// TCP.
+    pub tcp: ModuleId,
+}
+
+impl Inet {
+    /// Wires `tcp` and the modules of this crate for `interface`: IP, ICMP and UDP, and Link and ARP below them where there is
+    /// a station address.
+    ///
+    /// # Panics
+    /// If `flows` was made for an interface with another link header: the packet filter would look in the wrong place.
+    pub fn assemble(interface: Interface, flows: Flows, tcp: impl Module) -> Inet {
+        assert!(
+            flows.is_for(&interface),
+            "flows and interface disagree on the link header"
+        );
+        let interface = Arc::new(interface);
+        let ports = Arc::new(UdpPorts::new(flows));
+        let mut stream = StreamBuilder::new();
+        let below = interface.mac().map(|station| {
+            let neighbours = Arc::new(Neighbours::new(MAX_NEIGHBOURS));
+            let link = stream.module(Link::new(interface.clone(), station, neighbours.clone()));
+            let arp = stream.module(Arp::new(interface.clone(), station, neighbours.clone()));
+            (link, arp, neighbours)
+        });
+        let neighbours = below.as_ref().map(|(_, _, neighbours)| neighbours.clone());
+        let ip = stream.module(Ip::new(interface.clone(), flows, neighbours));
+        let icmp = stream.module(Icmp::new(interface.clone(), flows));
+        let udp = stream.module(Udp::new(interface, flows, ports.clone()));
+        let tcp = stream.module(tcp);
+
+        let mut wires = Wires {
+            stream: &mut stream,
+            made: Vec::new(),
+        };
+        if let Some((link, arp, _)) = &below {
+            wires.lay((*link, ethernet::UP_IP), (ip, ip::DOWN_LINK));
+            wires.lay((*link, ethernet::UP_ARP), (*arp, 0));
+            wires.lay((*arp, 0), (ip, ip::DOWN_ARP));
+        }
+        wires.lay((ip, ip::UP_TCP), (tcp, 0));
+        wires.lay((ip, ip::UP_UDP), (udp, udp::DOWN_IP));
+        wires.lay((ip, ip::UP_ICMP), (icmp, 0));
+        wires.lay((icmp, 0), (udp, udp::DOWN_ICMP));
+
+        let link = below.map(|(link, arp, _)| (link, arp));
+        let bottom = link.map_or(ip, |(link, _)| link);
+        Inet {
+            stream,
+            layout: Layout {
+                bottom,
+                link,
+                ip,
+                icmp,
+                udp,
+                tcp,
+            },
+            ports,
+        }
+    }
+}
+
+/// Lays links and checks that they get the numbers that the modules know them by.
+struct Wires<'a> {
+    stream: &'a mut StreamBuilder,
+    made: Vec<(ModuleId, ModuleId)>,
+}
+
+impl Wires<'_> {
+    /// Links `below` to `above`: each a module and the number that the link has there.
+    fn lay(&mut self, below: (ModuleId, usize), above: (ModuleId, usize)) {
+        debug_assert_eq!(
+            self.made
+                .iter()
+                .filter(|(module, _)| *module == below.0)
+                .count(),
+            below.1
+        );
+        debug_assert_eq!(
+            self.made
+                .iter()
+                .filter(|(_, module)| *module == above.0)
+                .count(),
+            above.1
+        );
+        self.made.push((below.0, above.0));
+        self.stream.link(below.0, above.0);
+    }
+}

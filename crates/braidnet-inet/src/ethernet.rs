@@ -1,0 +1,169 @@
+//! Link: Ethernet frames around packets.
+//!
+//! On the way up it takes frames that are for this station and hands IP packets and ARP packets to the modules for them;
+//! padding is theirs to cut. On the way down it finds the station that a packet goes to in the snapshot that
+//! [`arp`](crate::arp) publishes; a packet whose station is not known goes to ARP's core, where it waits.
+
+use crate::arp::Neighbours;
+use crate::counters::counters;
+use crate::interface::Interface;
+use crate::notes::Frame;
+use crate::room;
+use crate::sift::{Verdict, sift};
+use braidnet_message::{Message, Run};
+use braidnet_stream::{BucketId, Context, Direction, Module, Stages};
+use braidnet_wire::address::Address;
+use braidnet_wire::ethernet::{
+    self, EthernetError, EthernetHeader, HEADER_LEN, MacAddress, ether_type,
+};
+use std::sync::Arc;
+
+/// The upper link to IP.
+pub(crate) const UP_IP: usize = 0;
+/// The upper link to ARP.
+pub(crate) const UP_ARP: usize = 1;
+
+/// The link module of a device that carries Ethernet frames. It has no state of its own.
+pub struct Link {
+    interface: Arc<Interface>,
+    station: MacAddress,
+    neighbours: Arc<Neighbours>,
+}
+
+counters! {
+    /// What Link counts.
+    enum Counted with EthernetError {
+        /// For another station: the device lets more through than is ours.
+        OtherStation: "other_station",
+        /// From our own station address: a loop, or a thief.
+        OwnFrame: "own_frame",
+        /// Neither IP nor ARP.
+        UnknownType: "unknown_type",
+        /// Waits for its station to be found.
+        Unresolved: "unresolved",
+        /// No buffer for the header.
+        NoBuffer: "no_buffer",
+    }
+}
+
+impl Link {
+    /// Link for the station `station` on `interface`, that finds others in `neighbours`.
+    pub(crate) fn new(
+        interface: Arc<Interface>,
+        station: MacAddress,
+        neighbours: Arc<Neighbours>,
+    ) -> Link {
+        Link {
+            interface,
+            station,
+            neighbours,
+        }
+    }
+
+    /// A frame arrived.
+    #[inline]
+    fn arrive(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        // What is too short is refused by the parser.
+        message.pull_up(HEADER_LEN, cx.pool());
+        let header = match ethernet::parse(message.bytes()) {
+            Ok(header) => header,
+            Err(refusal) => return Verdict::Drop(Counted::refusal(refusal)),
+        };
+        if header.source == self.station {
+            return Verdict::drop(Counted::OwnFrame);
+        }
+        let group = header.destination.is_group();
+        if !group && header.destination != self.station {
+            return Verdict::drop(Counted::OtherStation);
+        }
+        message.strip(HEADER_LEN);
+        message.set_note(Frame {
+            station: header.source,
+            ether_type: header.ether_type,
+            flags: if group { Frame::GROUP } else { 0 },
+            ..Frame::default()
+        });
+        match header.ether_type {
+            ether_type::IPV4 | ether_type::IPV6 => Verdict::Stay,
+            ether_type::ARP => {
+                message.set_bucket(BucketId::DEVICE.0);
+                Verdict::Up(UP_ARP)
+            }
+            _ => Verdict::drop(Counted::UnknownType),
+        }
+    }
+
+    /// A packet is to leave.
+    #[inline]
+    fn depart(
+        &self,
+        message: &mut Message,
+        stations: &mut crate::arp::View<'_>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        let frame = message.note::<Frame>();
+        let destination = if frame.station != MacAddress::ZERO {
+            Some(frame.station)
+        } else {
+            group_of(&frame.hop, &self.interface).or_else(|| stations.station(&frame.hop))
+        };
+        let Some(destination) = destination else {
+            message.set_bucket(BucketId::DEVICE.0);
+            cx.count(Counted::Unresolved.counter(), 1);
+            return Verdict::Up(UP_ARP);
+        };
+        let Some(front) = room::prepend(message, HEADER_LEN, cx.pool()) else {
+            return Verdict::drop(Counted::NoBuffer);
+        };
+        let header = EthernetHeader {
+            destination,
+            source: self.station,
+            ether_type: frame.ether_type,
+        };
+        ethernet::emit(&header, front);
+        Verdict::Stay
+    }
+}
+
+impl Module for Link {
+    fn name(&self) -> &'static str {
+        "link"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::BEFORE_UP | Stages::BEFORE_DOWN
+    }
+
+    fn counters(&self) -> &'static [&'static str] {
+        Counted::NAMES
+    }
+
+    fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        match direction {
+            Direction::Up => sift(run, cx, |message, cx| self.arrive(message, cx)),
+            Direction::Down => {
+                let mut stations = self.neighbours.view();
+                sift(run, cx, |message, cx| {
+                    self.depart(message, &mut stations, cx)
+                });
+            }
+        }
+    }
+}
+
+/// The group of stations that a packet for `address` goes to, if it goes to more than one.
+#[inline]
+fn group_of(address: &Address, interface: &Interface) -> Option<MacAddress> {
+    let v4 = address.as_v4()?;
+    if interface.is_broadcast(address) {
+        return Some(MacAddress::BROADCAST);
+    }
+    // RFC 1112 §6.4: the low 23 bits of the group's address.
+    let [224..=239, b, c, d] = v4 else {
+        return None;
+    };
+    Some(MacAddress([0x01, 0x00, 0x5e, b & 0x7f, c, d]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! ICMP for IPv4 (RFC 792): echoes are answered, refused datagrams reported, reports taken in.
+//!
+//! It keeps no state on the data path, so that any processor answers. Datagrams that nobody here wants come from
+//! [`Ip`](crate::ip::Ip) (an unknown protocol) and from UDP (a closed port); what may be said about them RFC 1122 §3.2.2
+//! rules, and a [limit](limit) how often.
+//!
+//! Errors that arrive are checked as far as can be done without the connection that they are about, and counted. No
+//! transport hears of them yet: anybody may forge one, and TCP must treat them as hints at most (RFC 5927 §4.1). When one
+//! does, it goes up the link to UDP or TCP as a control message in the bucket of the quoted flow, to which
+//! [`Flows::classify`] assigns it already.
+
+mod limit;
+
+use crate::counters::counters;
+use crate::flows::Flows;
+use crate::interface::Interface;
+use crate::notes::Datagram;
+use crate::room::{self, HEADROOM};
+use crate::sift::{Verdict, sift};
+use crate::sum;
+use braidnet_message::{Message, Run};
+use braidnet_stream::{Context, Direction, Module, Stages};
+use braidnet_wire::checksum::Sum;
+use braidnet_wire::icmpv4::{
+    self, HEADER_LEN, Icmpv4, Icmpv4Error, MAX_QUOTED_LEN, PROTOCOL, Quoted, unreachable,
+};
+use braidnet_wire::ipv4;
+use limit::Limiter;
+use std::sync::Arc;
+
+/// The type of an echo request.
+const ECHO_REQUEST: u8 = 8;
+
+/// The ICMP module. It has no core.
+pub struct Icmp {
+    interface: Arc<Interface>,
+    flows: Flows,
+    limiter: Limiter,
+}
+
+counters! {
+    /// What ICMP counts.
+    enum Counted with Icmpv4Error {
+        /// Echo requests answered.
+        EchoAnswered: "echo_answered",
+        /// Echo requests to a broadcast address (RFC 1122 §3.2.2.6 leaves them to us).
+        EchoToBroadcast: "echo_to_broadcast",
+        /// Echo replies: nobody here asks.
+        EchoReply: "echo_reply",
+        /// Errors that came to a broadcast address.
+        ErrorToBroadcast: "error_to_broadcast",
+        /// Errors about packets that this host did not send, or not to there.
+        NotOurPacket: "quoted_not_ours",
+        /// "Destination unreachable" about a packet of ours.
+        Unreachable: "unreachable_received",
+        /// "Fragmentation needed" about a packet of ours.
+        FragmentationNeeded: "fragmentation_needed_received",
+        /// "Time exceeded" about a packet of ours.
+        TimeExceeded: "time_exceeded_received",
+        /// "Parameter problem" about a packet of ours.
+        ParameterProblem: "parameter_problem_received",
+        /// Refused datagrams reported to their senders.
+        UnreachableSent: "unreachable_sent",
+        /// Refused datagrams not reported: too many were.
+        Limited: "unreachable_limited",
+        /// Refused datagrams not reported: they came to a broadcast address (RFC 1122 §3.2.2).
+        Forbidden: "unreachable_forbidden",
+        /// Refused datagrams not reported: the IP header is not in front of them any more, or they are too short to
+        /// quote.
+        Unquotable: "unreachable_unquotable",
+        /// No buffer.
+        NoBuffer: "no_buffer",
+    }
+}
+
+impl Icmp {
+    /// ICMP for `interface`.
+    pub(crate) fn new(interface: Arc<Interface>, flows: Flows) -> Icmp {
+        Icmp {
+            interface,
+            flows,
+            limiter: Limiter::new(),
+        }
+    }
+
+    /// A datagram arrived: an ICMP message, or one for a protocol that nobody speaks.
+    fn arrive(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        let datagram = message.note::<Datagram>();
+        if datagram.protocol != PROTOCOL {
+            return self.report(message, unreachable::PROTOCOL, cx);
+        }
+        // What is too short is refused by the parser.
+        message.pull_up(HEADER_LEN, cx.pool());
+        if message.bytes().first() == Some(&ECHO_REQUEST) {
+            return self.answer(message, &datagram, cx);
+        }
+        if !message.pull_up(message.total_len(), cx.pool()) {
+            return Verdict::drop(Counted::NoBuffer);
+        }
+        match icmpv4::parse(message.bytes()) {
+            Ok(parsed) => Verdict::drop(self.judge(&parsed, &datagram)),
+            Err(refusal) => Verdict::Drop(Counted::refusal(refusal)),
+        }
+    }
+
+    /// Turns an echo request into its reply, in place where the message may be written.
+    fn answer(&self, message: &mut Message, datagram: &Datagram, cx: &mut Context<'_>) -> Verdict {
+        if datagram.flags & Datagram::BROADCAST != 0 {
+            return Verdict::drop(Counted::EchoToBroadcast);
+        }
+        let Some(mut header) = message.bytes().first_chunk::<HEADER_LEN>().copied() else {
+            return Verdict::Drop(Counted::refusal(Icmpv4Error::Truncated));
+        };
+        if !sum::read(message).is_valid() {
+            return Verdict::Drop(Counted::refusal(Icmpv4Error::Checksum));
+        }
+        if let Err(refusal) = icmpv4::answer_echo(&mut header) {
+            return Verdict::Drop(Counted::refusal(refusal));
+        }
+        message.strip(HEADER_LEN);
+        let Some(front) = room::prepend(message, HEADER_LEN, cx.pool()) else {
+            return Verdict::drop(Counted::NoBuffer);
+        };
+        front.copy_from_slice(&header);
+        message.set_note(Datagram {
+            source: datagram.destination,
+            destination: datagram.source,
+            protocol: PROTOCOL,
+            ..Datagram::default()
+        });
+        cx.count(Counted::EchoAnswered.counter(), 1);
+        Verdict::Down(0)
+    }
+
+    /// What a message that asks for no answer is counted as.
+    fn judge(&self, message: &Icmpv4<'_>, datagram: &Datagram) -> Counted {
+        let (counted, quoted) = match message {
+            Icmpv4::EchoRequest(_) | Icmpv4::EchoReply(_) => return Counted::EchoReply,
+            Icmpv4::Unreachable {
+                code: unreachable::FRAGMENTATION_NEEDED,
+                quoted,
+                ..
+            } => (Counted::FragmentationNeeded, quoted),
+            Icmpv4::Unreachable { quoted, .. } => (Counted::Unreachable, quoted),
+            Icmpv4::TimeExceeded { quoted, .. } => (Counted::TimeExceeded, quoted),
+            Icmpv4::ParameterProblem { quoted, .. } => (Counted::ParameterProblem, quoted),
+        };
+        if datagram.flags & Datagram::BROADCAST != 0 {
+            return Counted::ErrorToBroadcast;
+        }
+        if self.sent(quoted, datagram) {
+            counted
+        } else {
+            Counted::NotOurPacket
+        }
+    }
+
+    /// Whether this host may have sent the quoted packet: whole, from the address that the error came to, to another host.
+    fn sent(&self, quoted: &Quoted<'_>, datagram: &Datagram) -> bool {
+        quoted.source == datagram.destination
+            && quoted.fragment_offset == 0
+            && !quoted.destination.is_unspecified()
+            && !self.interface.is_local(&quoted.destination)
+    }
+
+    /// Makes of a datagram that is refused the report to its sender.
+    fn report(&self, message: &mut Message, code: u8, cx: &mut Context<'_>) -> Verdict {
+        let datagram = message.note::<Datagram>();
+        if datagram.flags & Datagram::BROADCAST != 0 {
+            return Verdict::drop(Counted::Forbidden);
+        }
+        let pair = self.flows.pair_hash(datagram.destination, datagram.source);
+        if !self.limiter.allows(pair, cx.now()) {
+            return Verdict::drop(Counted::Limited);
+        }
+        if !restore_header(message, &datagram) {
+            return Verdict::drop(Counted::Unquotable);
+        }
+        let mut start = [0; MAX_QUOTED_LEN];
+        let len = message.copy_to_slice(&mut start);
+        // It names an error about an error too, which no host sends.
+        let quoted = match Quoted::parse(&start[..len]) {
+            Ok(quoted) => quoted,
+            Err(_) => return Verdict::drop(Counted::Unquotable),
+        };
+        let error = Icmpv4::Unreachable {
+            code,
+            next_hop_mtu: 0,
+            quoted,
+        };
+        let len = icmpv4::message_len(&error);
+        let Some(mut report) = cx.pool().allocate(HEADROOM, len) else {
+            return Verdict::drop(Counted::NoBuffer);
+        };
+        if let Some(body) = report.append(len) {
+            icmpv4::emit(&error, body);
+        }
+        report.set_bucket(message.bucket());
+        report.set_note(Datagram {
+            source: datagram.destination,
+            destination: datagram.source,
+            protocol: PROTOCOL,
+            ..Datagram::default()
+        });
+        *message = report;
+        cx.count(Counted::UnreachableSent.counter(), 1);
+        Verdict::Down(0)
+    }
+}
+
+impl Module for Icmp {
+    fn name(&self) -> &'static str {
+        "icmp"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::BEFORE_UP | Stages::BEFORE_DOWN
+    }
+
+    fn counters(&self) -> &'static [&'static str] {
+        Counted::NAMES
+    }
+
+    /// On the way up come datagrams from IP, on the way down those that a transport refuses.
+    fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        match direction {
+            Direction::Up => sift(run, cx, |message, cx| self.arrive(message, cx)),
+            Direction::Down => {
+                sift(run, cx, |message, cx| {
+                    self.report(message, unreachable::PORT, cx)
+                });
+            }
+        }
+    }
+}
+
+/// Brings the IP header back that still stands in front of `message`, as it arrived. `false` if it does not: the message
+/// was copied or is shared, and what stands there is not the header of `datagram`.
+fn restore_header(message: &mut Message, datagram: &Datagram) -> bool {
+    let header_len = usize::from(datagram.header_len);
+    if header_len < ipv4::MIN_HEADER_LEN {
+        return false;
+    }
+    let Some(header) = message.prepend(header_len) else {
+        return false;
+    };
+    let is_intact = header[0] == 0x40 | (datagram.header_len / 4) && Sum::of(header).is_valid();
+    // The layout is the parser's: what it would refuse is no header.
+    is_intact
+        && header[9] == datagram.protocol
+        && header[12..16] == datagram.source.octets()[12..]
+        && header[16..20] == datagram.destination.octets()[12..]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,503 @@
+//! The interface: which addresses are ours, and where a packet goes next.
+
+use braidnet_wire::address::Address;
+use braidnet_wire::ethernet::MacAddress;
+
+/// What an interface is set to; [`Interface::new`] checks it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct InterfaceConfig {
+    /// Its addresses, the first of which is the source where nothing else decides, each with the length in bits of the
+    /// prefix that its network shares. An address without one is on a network of its own.
+    pub addresses: Vec<(Address, Option<u8>)>,
+    /// Longest IP packet in bytes, 68 to 65535.
+    pub mtu: usize,
+    /// The station address, on a device that carries Ethernet frames; `None` where it carries bare IP packets.
+    pub mac: Option<MacAddress>,
+    /// Where packets for other networks go. Only where there is a station address; without a gateway such packets go to the
+    /// neighbour that packets of their destination came from.
+    pub gateway: Option<Address>,
+}
+
+/// Why an interface cannot be set like this.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InterfaceError {
+    /// No address at all.
+    #[error("an interface needs at least one address")]
+    NoAddress,
+    /// An IPv6 address.
+    #[error("{0} is an IPv6 address, and this stack speaks IPv4 only")]
+    NotIpv4(Address),
+    /// Not the address of one host: unspecified, loopback, multicast, broadcast.
+    #[error("{0} is not an address that a host can have")]
+    NotAHost(Address),
+    /// A prefix of more than 32 bits.
+    #[error("{0}/{1}: the prefix of an IPv4 address has at most 32 bits")]
+    PrefixTooLong(Address, u8),
+    /// The first or the last address of a network.
+    #[error("{0}/{1} names a network or its broadcast address, not a host on it")]
+    NetworkAddress(Address, u8),
+    /// Twice the same address.
+    #[error("the address {0} is given twice")]
+    Duplicate(Address),
+    /// More addresses than are looked through for each packet.
+    #[error("an interface has at most {MAX_ADDRESSES} addresses, and {0} are given")]
+    TooManyAddresses(usize),
+    /// A gateway where packets have no link addresses.
+    #[error("the gateway {0} is of no use on a device that carries bare IP packets")]
+    GatewayWithoutLink(Address),
+    /// A gateway on none of the interface's networks.
+    #[error(
+        "the gateway {0} is on none of the interface's networks; give one of its addresses a prefix that covers it"
+    )]
+    GatewayOffLink(Address),
+    /// The gateway is the interface itself.
+    #[error("the gateway {0} is an address of the interface itself")]
+    GatewayIsLocal(Address),
+    /// An MTU that IPv4 does not allow.
+    #[error("an MTU of {0} bytes is not between {MIN_MTU} and {MAX_MTU}")]
+    Mtu(usize),
+    /// Zero, or the address of a group of stations.
+    #[error("{0} is not the address of one station")]
+    Mac(MacAddress),
+}
+
+/// Every link carries IPv4 packets of this many bytes (RFC 791 §3.2).
+const MIN_MTU: usize = 68;
+/// The longest IPv4 packet.
+const MAX_MTU: usize = 65535;
+/// Most addresses of an interface.
+const MAX_ADDRESSES: usize = 64;
+
+/// An interface: addresses, networks, the way out. It does not change while packets flow, and is shared by all modules.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    primary: Address,
+    /// All IPv4 addresses but the primary one.
+    others: Vec<Address>,
+    networks: Vec<Network>,
+    gateway: Option<Address>,
+    mtu: usize,
+    mac: Option<MacAddress>,
+}
+
+/// A network that one of our addresses is on.
+#[derive(Clone, Copy, Debug)]
+struct Network {
+    ours: Address,
+    first: u32,
+    mask: u32,
+}
+
+impl Network {
+    fn holds(&self, address: u32) -> bool {
+        address & self.mask == self.first
+    }
+
+    /// RFC 3021 §2.1: networks of two addresses and of one have no broadcast address.
+    fn broadcast(&self) -> Option<u32> {
+        (!self.mask > 1).then_some(self.first | !self.mask)
+    }
+}
+
+impl Interface {
+    /// An interface set like this.
+    ///
+    /// # Errors
+    /// See [`InterfaceError`].
+    pub fn new(config: InterfaceConfig) -> Result<Interface, InterfaceError> {
+        let InterfaceConfig {
+            addresses,
+            mtu,
+            mac,
+            gateway,
+        } = config;
+        if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
+            return Err(InterfaceError::Mtu(mtu));
+        }
+        if let Some(mac) = mac.filter(|mac| !mac.is_station()) {
+            return Err(InterfaceError::Mac(mac));
+        }
+        if addresses.len() > MAX_ADDRESSES {
+            return Err(InterfaceError::TooManyAddresses(addresses.len()));
+        }
+        let mut networks = Vec::new();
+        let mut hosts = Vec::with_capacity(addresses.len());
+        for (address, prefix) in addresses {
+            let network = check_address(address, prefix)?;
+            if hosts.contains(&address) {
+                return Err(InterfaceError::Duplicate(address));
+            }
+            hosts.push(address);
+            networks.extend(network);
+        }
+        let mut hosts = hosts.into_iter();
+        let primary = hosts.next().ok_or(InterfaceError::NoAddress)?;
+        let interface = Interface {
+            primary,
+            others: hosts.collect(),
+            networks,
+            gateway,
+            mtu,
+            mac,
+        };
+        interface.check_gateway()?;
+        Ok(interface)
+    }
+
+    fn check_gateway(&self) -> Result<(), InterfaceError> {
+        let Some(gateway) = self.gateway else {
+            return Ok(());
+        };
+        if self.mac.is_none() {
+            return Err(InterfaceError::GatewayWithoutLink(gateway));
+        }
+        check_address(gateway, None)?;
+        if self.is_local(&gateway) {
+            return Err(InterfaceError::GatewayIsLocal(gateway));
+        }
+        if !self.is_on_link(&gateway) || self.is_broadcast(&gateway) {
+            return Err(InterfaceError::GatewayOffLink(gateway));
+        }
+        Ok(())
+    }
+
+    /// Longest IP packet in bytes.
+    #[inline]
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// The station address; `None` where the device carries bare IP packets.
+    #[inline]
+    pub fn mac(&self) -> Option<MacAddress> {
+        self.mac
+    }
+
+    /// Bytes of link header in front of every packet.
+    #[inline]
+    pub fn link_header_len(&self) -> usize {
+        if self.mac.is_some() {
+            braidnet_wire::ethernet::HEADER_LEN
+        } else {
+            0
+        }
+    }
+
+    /// The gateway, if there is one.
+    pub fn gateway(&self) -> Option<Address> {
+        self.gateway
+    }
+
+    /// Its addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
+        core::iter::once(self.primary).chain(self.others.iter().copied())
+    }
+
+    /// Whether `address` is one of its own.
+    #[inline]
+    pub fn is_local(&self, address: &Address) -> bool {
+        *address == self.primary || self.others.contains(address)
+    }
+
+    /// Whether packets for `address` are for every host of a network here: the limited broadcast, or that of one of our
+    /// networks (RFC 1122 §3.2.1.3).
+    pub fn is_broadcast(&self, address: &Address) -> bool {
+        let Some(address) = bits(address) else {
+            return false;
+        };
+        address == u32::MAX
+            || self
+                .networks
+                .iter()
+                .any(|network| network.broadcast() == Some(address))
+    }
+
+    /// Whether a packet from `address` can have been sent by another host: a unicast address that is not ours and
+    /// belongs on a wire (RFC 1122 §3.2.1.3).
+    #[inline]
+    pub fn is_peer(&self, address: &Address) -> bool {
+        let Some([first, ..]) = address.as_v4() else {
+            return false;
+        };
+        // 0.0.0.0/8 and 127.0.0.0/8 stay inside a host; 224.0.0.0/4 are groups.
+        !matches!(first, 0 | 127 | 224..=239)
+            && !self.is_local(address)
+            && !self.is_broadcast(address)
+    }
+
+    /// Whether `address` is on a network of ours, and so answers to its own name on the link.
+    pub fn is_on_link(&self, address: &Address) -> bool {
+        bits(address)
+            .is_some_and(|address| self.networks.iter().any(|network| network.holds(address)))
+    }
+
+    /// The address whose station a packet for `destination` goes to, on a link that has stations: the destination
+    /// itself on our networks, the gateway beyond them. Without a gateway it is the destination again: a neighbour that
+    /// packets from there came through answers for it, or whoever answers ARP on its behalf.
+    #[inline]
+    pub fn next_hop(&self, destination: Address) -> Address {
+        match self.gateway {
+            Some(gateway) if !self.is_on_link(&destination) && !self.is_broadcast(&destination) => {
+                gateway
+            }
+            _ => destination,
+        }
+    }
+
+    /// Whether the station that a packet from `source` comes through is worth remembering: `source` is beyond our
+    /// networks, and there is no gateway.
+    #[inline]
+    pub(crate) fn learns_from(&self, source: &Address) -> bool {
+        self.learns() && !self.is_on_link(source)
+    }
+
+    /// Whether stations are remembered at all.
+    #[inline]
+    pub(crate) fn learns(&self) -> bool {
+        self.mac.is_some() && self.gateway.is_none()
+    }
+
+    /// The address to speak to `destination` from: ours on its network, else the first (RFC 1122 §3.3.4.3).
+    pub fn source_for(&self, destination: &Address) -> Address {
+        bits(destination)
+            .and_then(|address| self.networks.iter().find(|network| network.holds(address)))
+            .map_or(self.primary, |network| network.ours)
+    }
+}
+
+/// The address as a number, for masks.
+#[inline]
+fn bits(address: &Address) -> Option<u32> {
+    address.as_v4().map(u32::from_be_bytes)
+}
+
+fn check_address(address: Address, prefix: Option<u8>) -> Result<Option<Network>, InterfaceError> {
+    let host = bits(&address).ok_or(InterfaceError::NotIpv4(address))?;
+    if matches!(host >> 24, 0 | 127 | 224..=239) || host == u32::MAX {
+        return Err(InterfaceError::NotAHost(address));
+    }
+    let Some(prefix) = prefix else {
+        return Ok(None);
+    };
+    if prefix > 32 {
+        return Err(InterfaceError::PrefixTooLong(address, prefix));
+    }
+    let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+    let network = Network {
+        ours: address,
+        first: host & mask,
+        mask,
+    };
+    let edge = network
+        .broadcast()
+        .is_some_and(|broadcast| host == broadcast || host == network.first);
+    if edge {
+        Err(InterfaceError::NetworkAddress(address, prefix))
+    } else {
+        Ok(Some(network))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(text: &str) -> Address {
+        Address::from(text.parse::<core::net::IpAddr>().unwrap())
+    }
+
+    const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+
+    fn config(addresses: &[(&str, Option<u8>)]) -> InterfaceConfig {
+        InterfaceConfig {
+            addresses: addresses
+                .iter()
+                .map(|(address, prefix)| (v4(address), *prefix))
+                .collect(),
+            mtu: 1500,
+            mac: Some(MAC),
+            gateway: None,
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_a_sentence() {
+        let good = config(&[("10.0.0.2", Some(24))]);
+        let with_gateway = |address| InterfaceConfig {
+            gateway: Some(v4(address)),
+            ..good.clone()
+        };
+        let rows = [
+            (config(&[]), "an interface needs at least one address"),
+            (
+                config(&[("fd00::1", None)]),
+                "fd00::1 is an IPv6 address, and this stack speaks IPv4 only",
+            ),
+            (
+                config(&[("0.0.0.0", None)]),
+                "0.0.0.0 is not an address that a host can have",
+            ),
+            (
+                config(&[("127.0.0.1", Some(8))]),
+                "127.0.0.1 is not an address that a host can have",
+            ),
+            (
+                config(&[("224.0.0.1", None)]),
+                "224.0.0.1 is not an address that a host can have",
+            ),
+            (
+                config(&[("255.255.255.255", None)]),
+                "255.255.255.255 is not an address that a host can have",
+            ),
+            (
+                config(&[("10.0.0.2", Some(33))]),
+                "10.0.0.2/33: the prefix of an IPv4 address has at most 32 bits",
+            ),
+            (
+                config(&[("10.0.0.0", Some(24))]),
+                "10.0.0.0/24 names a network or its broadcast address, not a host on it",
+            ),
+            (
+                config(&[("10.0.0.255", Some(24))]),
+                "10.0.0.255/24 names a network or its broadcast address, not a host on it",
+            ),
+            (
+                config(&[("10.0.0.2", None), ("10.0.0.2", Some(8))]),
+                "the address 10.0.0.2 is given twice",
+            ),
+            (
+                config(&vec![("10.0.0.2", None); 65]),
+                "an interface has at most 64 addresses, and 65 are given",
+            ),
+            (
+                InterfaceConfig {
+                    mac: None,
+                    ..with_gateway("10.0.0.1")
+                },
+                "the gateway 10.0.0.1 is of no use on a device that carries bare IP packets",
+            ),
+            (
+                with_gateway("10.0.1.1"),
+                "the gateway 10.0.1.1 is on none of the interface's networks; give one of its addresses a prefix that covers it",
+            ),
+            (
+                with_gateway("10.0.0.2"),
+                "the gateway 10.0.0.2 is an address of the interface itself",
+            ),
+            (
+                with_gateway("10.0.0.255"),
+                "the gateway 10.0.0.255 is on none of the interface's networks; give one of its addresses a prefix that covers it",
+            ),
+            (
+                InterfaceConfig {
+                    mtu: 67,
+                    ..good.clone()
+                },
+                "an MTU of 67 bytes is not between 68 and 65535",
+            ),
+            (
+                InterfaceConfig {
+                    mtu: 65536,
+                    ..good.clone()
+                },
+                "an MTU of 65536 bytes is not between 68 and 65535",
+            ),
+            (
+                InterfaceConfig {
+                    mac: Some(MacAddress([1, 0, 0, 0, 0, 0])),
+                    ..good.clone()
+                },
+                "01:00:00:00:00:00 is not the address of one station",
+            ),
+            (
+                InterfaceConfig {
+                    mac: Some(MacAddress([0; 6])),
+                    ..good.clone()
+                },
+                "00:00:00:00:00:00 is not the address of one station",
+            ),
+        ];
+        for (config, sentence) in rows {
+            assert_eq!(Interface::new(config).unwrap_err().to_string(), sentence);
+        }
+        let edges = [
+            ("10.0.0.2", Some(0)),
+            ("10.0.0.4", Some(31)),
+            ("10.0.0.7", Some(32)),
+            ("10.0.0.8", None),
+        ];
+        Interface::new(config(&edges)).unwrap();
+    }
+
+    #[test]
+    fn addresses_are_told_apart() {
+        let interface = Interface::new(config(&[
+            ("10.0.0.2", Some(24)),
+            ("10.1.0.2", Some(31)),
+            ("10.2.0.2", None),
+        ]))
+        .unwrap();
+        // (address, local, broadcast, peer, on link)
+        let rows = [
+            ("10.0.0.2", true, false, false, true),
+            ("10.2.0.2", true, false, false, false),
+            ("10.0.0.1", false, false, true, true),
+            ("10.0.0.255", false, true, false, true),
+            ("10.1.0.3", false, false, true, true),
+            ("255.255.255.255", false, true, false, false),
+            ("192.0.2.1", false, false, true, false),
+            ("0.0.0.0", false, false, false, false),
+            ("127.0.0.1", false, false, false, false),
+            ("239.1.2.3", false, false, false, false),
+            ("fd00::1", false, false, false, false),
+        ];
+        for (address, local, broadcast, peer, on_link) in rows {
+            let address = v4(address);
+            assert_eq!(interface.is_local(&address), local, "{address}");
+            assert_eq!(interface.is_broadcast(&address), broadcast, "{address}");
+            assert_eq!(interface.is_peer(&address), peer, "{address}");
+            assert_eq!(interface.is_on_link(&address), on_link, "{address}");
+        }
+        for (destination, source) in [
+            ("10.1.0.3", "10.1.0.2"),
+            ("10.0.0.9", "10.0.0.2"),
+            ("192.0.2.1", "10.0.0.2"),
+        ] {
+            assert_eq!(
+                interface.source_for(&v4(destination)),
+                v4(source),
+                "{destination}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_next_hop_is_the_destination_or_the_gateway() {
+        let alone = config(&[("10.0.0.2", Some(24))]);
+        let routed = InterfaceConfig {
+            gateway: Some(v4("10.0.0.1")),
+            ..alone.clone()
+        };
+        let rows = [
+            (&alone, "10.0.0.9", "10.0.0.9", false),
+            (&alone, "192.0.2.1", "192.0.2.1", true),
+            (&routed, "10.0.0.9", "10.0.0.9", false),
+            (&routed, "192.0.2.1", "10.0.0.1", false),
+            (&routed, "255.255.255.255", "255.255.255.255", false),
+            (&routed, "10.0.0.255", "10.0.0.255", false),
+        ];
+        for (config, destination, hop, learns) in rows {
+            let interface = Interface::new(config.clone()).unwrap();
+            assert_eq!(
+                interface.next_hop(v4(destination)),
+                v4(hop),
+                "{destination}"
+            );
+            assert_eq!(
+                interface.learns_from(&v4(destination)),
+                learns,
+                "{destination}"
+            );
+        }
+    }
+}

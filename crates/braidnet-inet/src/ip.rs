@@ -1,0 +1,385 @@
+//! IP: one header off on the way up, one on on the way down.
+//!
+//! This host forwards nothing and reassembles nothing yet: fragments are dropped by name. When they are not, they go to a
+//! core whose key is the pair of hosts, between this order-free part and the transports; that is why
+//! [`Flows::classify`](crate::flows::Flows::classify) brings all fragments of two hosts to one bucket already.
+
+mod identification;
+
+use crate::arp::{Neighbours, View};
+use crate::counters::counters;
+use crate::flows::Flows;
+use crate::interface::Interface;
+use crate::notes::{Datagram, Frame};
+use crate::room;
+use crate::sift::{Verdict, sift};
+use braidnet_message::{Kind, Message, Run};
+use braidnet_stream::{BucketId, Context, Counter, Direction, Module, Stages};
+use braidnet_wire::address::Address;
+use braidnet_wire::checksum::Sum;
+use braidnet_wire::ethernet::ether_type;
+use braidnet_wire::ipv4::{self, CHECKSUM_OFFSET, Ipv4Error, Ipv4Header, MIN_HEADER_LEN};
+use braidnet_wire::{icmpv4, tcp, udp};
+use identification::Identification;
+use std::sync::Arc;
+
+/// The upper link to TCP.
+pub(crate) const UP_TCP: usize = 0;
+/// The upper link to UDP.
+pub(crate) const UP_UDP: usize = 1;
+/// The upper link to ICMP.
+pub(crate) const UP_ICMP: usize = 2;
+/// The lower link to the device, or to Link.
+pub(crate) const DOWN_LINK: usize = 0;
+/// The lower link to ARP, where there is one.
+pub(crate) const DOWN_ARP: usize = 1;
+
+/// Hops that a packet may take unless its sender says otherwise (RFC 1122 §3.2.1.7, IANA IP parameters).
+pub const DEFAULT_TTL: u8 = 64;
+
+/// What the transports' fixed headers have at most.
+const TRANSPORT_HEADER_LEN: usize = tcp::MIN_HEADER_LEN;
+
+/// The longest header.
+const MAX_HEADER_LEN: usize = 60;
+
+/// The IP module. It has no core.
+pub struct Ip {
+    interface: Arc<Interface>,
+    flows: Flows,
+    /// On a link that has stations.
+    neighbours: Option<Arc<Neighbours>>,
+    identification: Identification,
+}
+
+counters! {
+    /// What IP counts.
+    enum Counted with Ipv4Error {
+        /// No packet at all.
+        Empty: "empty",
+        /// IPv6, which this stack does not speak yet.
+        Ipv6NotYet: "ipv6_not_yet",
+        /// A part of a datagram; they are not put together yet.
+        Fragment: "fragment_not_yet",
+        /// For another host: nothing is forwarded.
+        NotOurs: "not_ours",
+        /// For a group of hosts that this one is not in.
+        MulticastNotJoined: "multicast_not_joined",
+        /// For this host, but sent to a group of stations (RFC 1122 §3.3.6).
+        GroupFrame: "group_frame",
+        /// From an address that no other host can have (RFC 1122 §3.2.1.3).
+        BadSource: "bad_source",
+        /// From an address of our own ("land").
+        SourceIsOurs: "source_is_ours",
+        /// For a protocol that nobody here speaks.
+        UnknownProtocol: "unknown_protocol",
+        /// On the way down: longer than the MTU; nothing is fragmented.
+        AboveMtu: "above_mtu",
+        /// On the way down: an address that is not IPv4, or that no packet can be sent to.
+        BadDestination: "bad_destination",
+        /// On the way down: to an address of our own.
+        ToOurselves: "to_ourselves",
+        /// On the way down: no data.
+        NotData: "not_data",
+        /// No buffer for a header.
+        NoBuffer: "no_buffer",
+    }
+}
+
+impl Ip {
+    /// IP on `interface`; `neighbours` where its link has stations.
+    pub(crate) fn new(
+        interface: Arc<Interface>,
+        flows: Flows,
+        neighbours: Option<Arc<Neighbours>>,
+    ) -> Ip {
+        let identification = Identification::new(&flows);
+        Ip {
+            interface,
+            flows,
+            neighbours,
+            identification,
+        }
+    }
+
+    /// A packet arrived.
+    #[inline]
+    fn arrive(
+        &self,
+        message: &mut Message,
+        stations: &mut Option<View<'_>>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        let header = match ipv4::parse(message.bytes()) {
+            Ok(header) => header,
+            Err(refusal) => match parse_again(message, refusal, cx) {
+                Ok(header) => header,
+                Err(reason) => return Verdict::Drop(reason),
+            },
+        };
+        let flags = match self.admit(&header) {
+            Ok(flags) => flags,
+            Err(reason) => return Verdict::drop(reason),
+        };
+        if self.neighbours.is_some()
+            && let Err(reason) = self.look_at_frame(message, &header, flags, stations, cx)
+        {
+            return Verdict::drop(reason);
+        }
+        // Padding of the link.
+        let (header_len, total_len) = (
+            usize::from(header.header_len),
+            usize::from(header.total_len),
+        );
+        message.truncate(total_len);
+        // The header stays where it is, in front of the payload, for whoever must quote it: the transport's header is to be in one
+        // block with it, so that it need not be copied away.
+        let front = total_len.min(header_len + TRANSPORT_HEADER_LEN);
+        if message.len() < front && !message.pull_up(front, cx.pool()) {
+            return Verdict::drop(Counted::NoBuffer);
+        }
+        message.strip(header_len);
+        message.set_note(Datagram {
+            source: header.source,
+            destination: header.destination,
+            protocol: header.protocol,
+            ttl: header.ttl,
+            flags,
+            header_len: header.header_len,
+        });
+        match header.protocol {
+            tcp::PROTOCOL => Verdict::Stay,
+            udp::PROTOCOL => Verdict::Up(UP_UDP),
+            icmpv4::PROTOCOL => Verdict::Up(UP_ICMP),
+            _ => {
+                cx.count(Counted::UnknownProtocol.counter(), 1);
+                Verdict::Up(UP_ICMP)
+            }
+        }
+    }
+
+    /// Whether a packet is whole, for us and from somebody; the flags of its [`Datagram`].
+    #[inline]
+    fn admit(&self, header: &Ipv4Header) -> Result<u8, Counted> {
+        if header.is_fragment() {
+            return Err(Counted::Fragment);
+        }
+        let flags = if self.interface.is_local(&header.destination) {
+            0
+        } else if self.interface.is_broadcast(&header.destination) {
+            Datagram::BROADCAST
+        } else if header.destination.is_multicast_or_broadcast() {
+            return Err(Counted::MulticastNotJoined);
+        } else {
+            return Err(Counted::NotOurs);
+        };
+        if self.interface.is_peer(&header.source) {
+            Ok(flags)
+        } else if self.interface.is_local(&header.source) {
+            Err(Counted::SourceIsOurs)
+        } else {
+            Err(Counted::BadSource)
+        }
+    }
+
+    /// What the frame says of a packet that came in one.
+    #[inline]
+    fn look_at_frame(
+        &self,
+        message: &Message,
+        header: &Ipv4Header,
+        flags: u8,
+        stations: &mut Option<View<'_>>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Counted> {
+        let frame = message.note::<Frame>();
+        if frame.flags & Frame::GROUP != 0 && flags & Datagram::BROADCAST == 0 {
+            return Err(Counted::GroupFrame);
+        }
+        if let Some(stations) = stations
+            && self.interface.learns_from(&header.source)
+            && !stations.hears(&header.source, &frame.station)
+        {
+            tell(header.source, &frame, cx);
+        }
+        Ok(())
+    }
+
+    /// A datagram is to leave.
+    #[inline]
+    fn depart(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        if message.kind() != Kind::Data {
+            return Verdict::drop(Counted::NotData);
+        }
+        let datagram = message.note::<Datagram>();
+        let Datagram {
+            source,
+            destination,
+            ..
+        } = datagram;
+        if self.interface.is_local(&destination) {
+            return Verdict::drop(Counted::ToOurselves);
+        }
+        if !destination.is_v4() || destination.is_unspecified() || !source.is_v4() {
+            return Verdict::drop(Counted::BadDestination);
+        }
+        let total_len = message.total_len() + MIN_HEADER_LEN;
+        if total_len > self.interface.mtu() {
+            return Verdict::drop(Counted::AboveMtu);
+        }
+        // TCP cuts its segments to fit and must hear if they do not (RFC 1191 §3). A packet that may not be fragmented needs no
+        // identification (RFC 6864 §4.1).
+        let dont_fragment = datagram.protocol == tcp::PROTOCOL;
+        let identification = if dont_fragment {
+            0
+        } else {
+            self.identification
+                .next(self.flows.pair_hash(source, destination))
+        };
+        let header = Ipv4Header {
+            source,
+            destination,
+            protocol: datagram.protocol,
+            ttl: if datagram.ttl == 0 {
+                DEFAULT_TTL
+            } else {
+                datagram.ttl
+            },
+            identification,
+            dont_fragment,
+            // No more than the MTU, which is at most 65535.
+            total_len: total_len as u16,
+            ..Ipv4Header::default()
+        };
+        let Some(front) = room::prepend(message, MIN_HEADER_LEN, cx.pool()) else {
+            return Verdict::drop(Counted::NoBuffer);
+        };
+        ipv4::emit(&header, front);
+        if self.neighbours.is_some() {
+            let hop = self.interface.next_hop(destination);
+            message.set_note(Frame {
+                hop,
+                ether_type: ether_type::IPV4,
+                ..Frame::default()
+            });
+        }
+        Verdict::Stay
+    }
+}
+
+impl Module for Ip {
+    fn name(&self) -> &'static str {
+        "ip"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::BEFORE_UP | Stages::BEFORE_DOWN
+    }
+
+    fn counters(&self) -> &'static [&'static str] {
+        Counted::NAMES
+    }
+
+    fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        match direction {
+            Direction::Up => {
+                let learns = self.neighbours.as_ref().filter(|_| self.interface.learns());
+                let mut stations = learns.map(|neighbours| neighbours.view());
+                sift(run, cx, |message, cx| {
+                    self.arrive(message, &mut stations, cx)
+                });
+            }
+            Direction::Down => sift(run, cx, |message, cx| self.depart(message, cx)),
+        }
+    }
+}
+
+/// Tells ARP through which station a packet from `source` came.
+#[cold]
+fn tell(source: Address, frame: &Frame, cx: &mut Context<'_>) {
+    let Some(mut news) = cx.pool().allocate(0, 0) else {
+        return cx.count(Counted::NoBuffer.counter(), 1);
+    };
+    news.set_kind(Kind::Control);
+    news.set_bucket(BucketId::DEVICE.0);
+    news.set_note(Frame {
+        hop: source,
+        ..*frame
+    });
+    cx.down_link(DOWN_ARP, news);
+}
+
+/// Parses a packet once more that was refused as it lies in its first block: part of it may lie in others.
+#[cold]
+fn parse_again(
+    message: &mut Message,
+    refusal: Ipv4Error,
+    cx: &mut Context<'_>,
+) -> Result<Ipv4Header, Counter> {
+    let total = message.total_len();
+    let refusal = match refusal {
+        Ipv4Error::Truncated | Ipv4Error::HeaderLenPastEnd if message.len() < total => {
+            if !message.pull_up(total.min(MAX_HEADER_LEN), cx.pool()) {
+                return Err(Counted::NoBuffer.counter());
+            }
+            match ipv4::parse(message.bytes()) {
+                Err(Ipv4Error::TotalLenPastEnd) => return parse_front(message.bytes(), total),
+                again => return again.map_err(|refusal| named(message, refusal)),
+            }
+        }
+        Ipv4Error::TotalLenPastEnd => return parse_front(message.bytes(), total),
+        refusal => refusal,
+    };
+    Err(named(message, refusal))
+}
+
+/// Parses the header in `front` of a packet of `packet_len` bytes, most of which lie in other blocks: usual where a
+/// sender's payload is shared and not copied.
+///
+/// The parser measures the total length against what it is given, so it is given a header that claims no payload,
+/// its checksum updated to suit (RFC 1624); what was wrong before stays wrong.
+#[inline]
+fn parse_front(front: &[u8], packet_len: usize) -> Result<Ipv4Header, Counter> {
+    let total_len = ipv4_total_len(front);
+    if usize::from(total_len) > packet_len {
+        return Err(Counted::refusal(Ipv4Error::TotalLenPastEnd));
+    }
+    let mut room = [0; MAX_HEADER_LEN];
+    let header_len = front
+        .first()
+        .map_or(0, |first| usize::from(first & 0x0f) * 4);
+    let header = &mut room[..header_len.min(front.len())];
+    header.copy_from_slice(&front[..header.len()]);
+    if let Some(fixed) = header.first_chunk_mut::<MIN_HEADER_LEN>() {
+        let sum = Sum::from_checksum([fixed[CHECKSUM_OFFSET], fixed[CHECKSUM_OFFSET + 1]])
+            .replace(Sum::word(total_len), Sum::word(header_len as u16));
+        fixed[2..4].copy_from_slice(&(header_len as u16).to_be_bytes());
+        fixed[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.finish_bytes());
+    }
+    match ipv4::parse(header) {
+        Ok(parsed) => Ok(Ipv4Header {
+            total_len,
+            ..parsed
+        }),
+        Err(refusal) => Err(Counted::refusal(refusal)),
+    }
+}
+
+/// The total length in a header that the parser has read that far.
+fn ipv4_total_len(front: &[u8]) -> u16 {
+    front
+        .first_chunk::<4>()
+        .map_or(0, |[_, _, high, low]| u16::from_be_bytes([*high, *low]))
+}
+
+/// The name under which a packet is dropped that is no IPv4 packet.
+fn named(message: &Message, refusal: Ipv4Error) -> Counter {
+    match message.bytes().first() {
+        None if message.total_len() == 0 => Counted::Empty.counter(),
+        Some(first) if first >> 4 == 6 => Counted::Ipv6NotYet.counter(),
+        _ => Counted::refusal(refusal),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! One pass over a run, with one verdict for each message.
+
+use braidnet_message::{Message, Run};
+use braidnet_stream::{Context, Counter};
+
+/// What becomes of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It goes on to the first neighbour in its direction.
+    Stay,
+    /// It goes up this link.
+    Up(usize),
+    /// It goes down this link.
+    Down(usize),
+    /// It is dropped under this name.
+    Drop(Counter),
+}
+
+impl Verdict {
+    /// Dropped under the name of `reason`.
+    #[inline]
+    pub(crate) fn drop(reason: impl Into<Counter>) -> Verdict {
+        Verdict::Drop(reason.into())
+    }
+}
+
+/// Asks `judge` for a verdict on each message of `run`, in order, and carries it out.
+///
+/// As long as all messages stay none is moved: most runs are of one kind. From the first that does not stay, the run is
+/// taken apart, and order is kept on every link. For modules whose first neighbour comes right behind this stage: what
+/// stays must not be owed to a later stage of the module.
+#[inline]
+pub(crate) fn sift(
+    run: &mut Run,
+    cx: &mut Context<'_>,
+    mut judge: impl FnMut(&mut Message, &mut Context<'_>) -> Verdict,
+) {
+    let mut stayed = 0;
+    for message in run.iter_mut() {
+        match judge(message, cx) {
+            Verdict::Stay => stayed += 1,
+            other => return take_apart(run, cx, stayed, other, judge),
+        }
+    }
+}
+
+/// Goes on with a run of which the first `stayed` messages stay and the next has got the verdict `other`.
+fn take_apart(
+    run: &mut Run,
+    cx: &mut Context<'_>,
+    stayed: usize,
+    other: Verdict,
+    mut judge: impl FnMut(&mut Message, &mut Context<'_>) -> Verdict,
+) {
+    let mut messages = run.drain();
+    for message in messages.by_ref().take(stayed) {
+        cx.put_next(message);
+    }
+    if let Some(message) = messages.next() {
+        carry_out(message, other, cx);
+    }
+    for mut message in messages {
+        let verdict = judge(&mut message, cx);
+        carry_out(message, verdict, cx);
+    }
+}
+
+#[inline]
+fn carry_out(message: Message, verdict: Verdict, cx: &mut Context<'_>) {
+    match verdict {
+        Verdict::Stay => cx.put_next(message),
+        Verdict::Up(link) => cx.up_link(link, message),
+        Verdict::Down(link) => cx.down_link(link, message),
+        Verdict::Drop(reason) => cx.drop(message, reason),
+    }
+}

@@ -1,0 +1,262 @@
+//! What the tests of this crate share: addresses, packets made by hand, and a stack turned by hand.
+
+use crate::assemble::Inet;
+use crate::flows::Flows;
+use crate::interface::{Interface, InterfaceConfig};
+use braidnet_message::{Arena, Message, Run};
+use braidnet_stream::cluster::ModuleSet;
+use braidnet_stream::{Buckets, Cluster, Direction, Module, ModuleId, Stages, Stream};
+use braidnet_wire::address::Address;
+use braidnet_wire::checksum::Sum;
+use braidnet_wire::ethernet::{EthernetHeader, MacAddress};
+use braidnet_wire::ipv4::Ipv4Header;
+use braidnet_wire::time::Instant;
+use braidnet_wire::udp::UdpHeader;
+use braidnet_wire::{ethernet, ipv4 as wire_ipv4, udp as wire_udp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) const US: Address = Address::v4([10, 77, 0, 2]);
+pub(crate) const PEER: Address = Address::v4([10, 77, 0, 1]);
+pub(crate) const ROUTER: Address = Address::v4([10, 77, 0, 254]);
+pub(crate) const FAR: Address = Address::v4([192, 0, 2, 9]);
+pub(crate) const OUR_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
+pub(crate) const PEER_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+pub(crate) const MTU: usize = 1500;
+
+pub(crate) fn interface(mac: Option<MacAddress>, gateway: Option<Address>) -> Interface {
+    let addresses = vec![(US, Some(24))];
+    Interface::new(InterfaceConfig {
+        addresses,
+        mtu: MTU,
+        mac,
+        gateway,
+    })
+    .unwrap()
+}
+
+pub(crate) fn ip_interface() -> Interface {
+    interface(None, None)
+}
+
+pub(crate) fn ethernet_interface() -> Interface {
+    interface(Some(OUR_MAC), None)
+}
+
+/// An IPv4 packet.
+pub(crate) fn ipv4(source: Address, destination: Address, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let total_len = (wire_ipv4::MIN_HEADER_LEN + payload.len()) as u16;
+    let header = Ipv4Header {
+        source,
+        destination,
+        protocol,
+        ttl: 64,
+        total_len,
+        ..Ipv4Header::default()
+    };
+    let mut packet = vec![0; wire_ipv4::MIN_HEADER_LEN];
+    wire_ipv4::emit(&header, &mut packet);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+/// Makes the header's checksum right again after a change.
+pub(crate) fn seal_ipv4(packet: &mut [u8]) {
+    let len = usize::from(packet[0] & 15) * 4;
+    packet[10..12].fill(0);
+    let checksum = Sum::of(&packet[..len]).finish_bytes();
+    packet[10..12].copy_from_slice(&checksum);
+}
+
+/// A UDP datagram in an IPv4 packet.
+pub(crate) fn udp(source: (Address, u16), destination: (Address, u16), payload: &[u8]) -> Vec<u8> {
+    let len = (wire_udp::HEADER_LEN + payload.len()) as u16;
+    let header = UdpHeader {
+        source_port: source.1,
+        destination_port: destination.1,
+        len,
+    };
+    let mut datagram = vec![0; wire_udp::HEADER_LEN];
+    wire_udp::emit(&header, &mut datagram);
+    let pseudo = Sum::pseudo_header(&source.0, &destination.0, wire_udp::PROTOCOL, len.into());
+    wire_udp::seal(&mut datagram, pseudo + Sum::of(payload));
+    datagram.extend_from_slice(payload);
+    ipv4(source.0, destination.0, wire_udp::PROTOCOL, &datagram)
+}
+
+/// An ICMP message, its checksum made here, in an IPv4 packet.
+pub(crate) fn icmp(source: Address, destination: Address, message: &[u8]) -> Vec<u8> {
+    let mut message = message.to_vec();
+    if message.len() >= 4 {
+        message[2..4].fill(0);
+        let checksum = Sum::of(&message).finish_bytes();
+        message[2..4].copy_from_slice(&checksum);
+    }
+    ipv4(source, destination, 1, &message)
+}
+
+/// A frame from the peer to us.
+pub(crate) fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+    frame_between(PEER_MAC, OUR_MAC, ether_type, payload)
+}
+
+pub(crate) fn frame_between(
+    source: MacAddress,
+    destination: MacAddress,
+    ether_type: u16,
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut frame = vec![0; ethernet::HEADER_LEN];
+    ethernet::emit(
+        &EthernetHeader {
+            source,
+            destination,
+            ether_type,
+        },
+        &mut frame,
+    );
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// Stands for TCP: lets everything through.
+pub(crate) struct Transparent;
+
+impl Module for Transparent {
+    fn name(&self) -> &'static str {
+        "transparent"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::empty()
+    }
+}
+
+/// A stack without TCP, turned by hand: packets in, packets and datagrams out.
+pub(crate) struct Stack {
+    pub(crate) inet: StackParts,
+    cluster: Cluster,
+    stream: Arc<Stream>,
+    now: Instant,
+}
+
+pub(crate) struct StackParts {
+    pub(crate) layout: crate::assemble::Layout,
+    pub(crate) ports: Arc<crate::udp::UdpPorts>,
+}
+
+impl Stack {
+    pub(crate) fn new(interface: Interface) -> Stack {
+        let flows = Flows::new([1, 2], 16, &interface);
+        let Inet {
+            stream,
+            layout,
+            ports,
+        } = Inet::assemble(interface, flows, Transparent);
+        let stream = stream.build().unwrap();
+        let buckets = Buckets::private(&stream, 16, |_| true, |_| true);
+        let arena = Arena::new(64 << 20);
+        let cluster = Cluster::new(&stream, ModuleSet::ALL, buckets, &arena);
+        Stack {
+            inet: StackParts { layout, ports },
+            cluster,
+            stream,
+            now: Instant::ZERO,
+        }
+    }
+
+    /// A message of these bytes, a block for each piece.
+    pub(crate) fn message(&mut self, pieces: &[&[u8]]) -> Message {
+        let mut pool = self.cluster.pool();
+        let mut pieces = pieces
+            .iter()
+            .map(|piece| pool.copy_from_slice(64, piece).unwrap());
+        let mut message = pieces.next().unwrap();
+        pieces.for_each(|piece| message.push_continuation(piece));
+        message
+    }
+
+    /// Lets a packet in and returns what leaves at the tail, in order.
+    pub(crate) fn receive(&mut self, packet: &[u8]) -> Vec<Vec<u8>> {
+        self.receive_pieces(&[packet])
+    }
+
+    pub(crate) fn receive_pieces(&mut self, pieces: &[&[u8]]) -> Vec<Vec<u8>> {
+        let message = self.message(pieces);
+        self.receive_message(message)
+    }
+
+    pub(crate) fn receive_message(&mut self, message: Message) -> Vec<Vec<u8>> {
+        let bottom = self.inet.layout.bottom;
+        self.cluster.put_one(bottom, Direction::Up, message);
+        self.turn()
+    }
+
+    pub(crate) fn receive_run(&mut self, packets: &[&[u8]]) -> Vec<Vec<u8>> {
+        for packet in packets {
+            let message = self.message(&[packet]);
+            self.cluster
+                .put_one(self.inet.layout.bottom, Direction::Up, message);
+        }
+        self.turn()
+    }
+
+    /// Hands a message down into `module`.
+    pub(crate) fn send(&mut self, module: ModuleId, message: Message) -> Vec<Vec<u8>> {
+        self.cluster.put_one(module, Direction::Down, message);
+        self.turn()
+    }
+
+    pub(crate) fn pool(&mut self) -> braidnet_message::Bound<'_> {
+        self.cluster.pool()
+    }
+
+    /// Moves the time on and returns what leaves at the tail.
+    pub(crate) fn turn_at(&mut self, now: Instant) -> Vec<Vec<u8>> {
+        self.now = now;
+        self.turn()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.cluster.deadline()
+    }
+
+    fn turn(&mut self) -> Vec<Vec<u8>> {
+        let mut sent = Vec::new();
+        self.cluster.turn(self.now, &mut |run: &mut Run| {
+            sent.extend(run.drain().map(|message| bytes_of(&message)));
+        });
+        sent
+    }
+
+    /// What left at the head.
+    pub(crate) fn head(&mut self) -> Vec<Message> {
+        self.cluster.head().drain().collect()
+    }
+
+    /// The counters that are not zero, as `module.name`.
+    pub(crate) fn counted(&mut self) -> BTreeMap<String, u64> {
+        let mut counted = BTreeMap::new();
+        self.cluster.counters().collect(&self.stream, &mut counted);
+        counted
+    }
+
+    pub(crate) fn count(&self, module: &str, name: &str) -> u64 {
+        self.cluster.counters().value(&self.stream, module, name)
+    }
+}
+
+pub(crate) fn bytes_of(message: &Message) -> Vec<u8> {
+    message.blocks().flatten().copied().collect()
+}
+
+/// The payload of a frame from us, and whom it is for.
+pub(crate) fn from_us(frame: &[u8], expected: u16) -> (MacAddress, &[u8]) {
+    let header = ethernet::parse(frame).unwrap();
+    assert_eq!((header.source, header.ether_type), (OUR_MAC, expected));
+    (header.destination, &frame[ethernet::HEADER_LEN..])
+}

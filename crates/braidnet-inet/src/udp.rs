@@ -1,0 +1,198 @@
+//! UDP (RFC 768): ports and a checksum.
+//!
+//! It keeps nothing per flow and has no core. A datagram that comes up has its flow in a note
+//! ([`UdpFlow`](crate::notes::UdpFlow)) and its flow's bucket; one that goes down says its flow in the same note. Which
+//! ports are open says [`UdpPorts`].
+
+mod ports;
+
+pub use ports::{BindError, UdpPorts};
+
+use crate::counters::counters;
+use crate::flows::Flows;
+use crate::interface::Interface;
+use crate::notes::{Datagram, UdpFlow};
+use crate::room;
+use crate::sift::{Verdict, sift};
+use crate::sum;
+use braidnet_message::{Kind, Message, Run};
+use braidnet_stream::{Context, Direction, Module, Stages};
+use braidnet_wire::address::Tuple;
+use braidnet_wire::checksum::Sum;
+use braidnet_wire::udp::{self, HEADER_LEN, PROTOCOL, UdpError, UdpHeader};
+use std::sync::Arc;
+
+/// The lower link to IP.
+pub(crate) const DOWN_IP: usize = 0;
+/// The lower link to ICMP, for datagrams that are refused.
+pub(crate) const DOWN_ICMP: usize = 1;
+
+/// The UDP module.
+pub struct Udp {
+    interface: Arc<Interface>,
+    flows: Flows,
+    ports: Arc<UdpPorts>,
+}
+
+counters! {
+    /// What UDP counts.
+    enum Counted with UdpError {
+        /// To port 0.
+        PortZero: "port_zero",
+        /// To a port that is not open.
+        PortClosed: "port_closed",
+        /// On the way down: more than a datagram holds.
+        TooLong: "too_long",
+        /// On the way down: no data.
+        NotData: "not_data",
+        /// No buffer for a header.
+        NoBuffer: "no_buffer",
+    }
+}
+
+impl Udp {
+    /// UDP on `interface`, for the ports that are open in `ports`.
+    pub(crate) fn new(interface: Arc<Interface>, flows: Flows, ports: Arc<UdpPorts>) -> Udp {
+        Udp {
+            interface,
+            flows,
+            ports,
+        }
+    }
+
+    /// A datagram arrived.
+    #[inline]
+    fn arrive(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        let Datagram {
+            source,
+            destination,
+            ..
+        } = message.note();
+        // What is too short is refused by the parser.
+        message.pull_up(HEADER_LEN, cx.pool());
+        let header = match parse_front(message.bytes(), message.total_len()) {
+            Ok(header) => header,
+            Err(refusal) => return Verdict::Drop(Counted::refusal(refusal)),
+        };
+        message.truncate(usize::from(header.len));
+        let has_checksum = message.bytes()[udp::CHECKSUM_OFFSET..HEADER_LEN] != [0, 0];
+        if has_checksum {
+            let pseudo = Sum::pseudo_header(&source, &destination, PROTOCOL, header.len.into());
+            if !pseudo.combine(sum::read(message)).is_valid() {
+                return Verdict::Drop(Counted::refusal(UdpError::Checksum));
+            }
+        } else if !source.is_v4() {
+            return Verdict::Drop(Counted::refusal(UdpError::ChecksumMissing));
+        }
+        if header.destination_port == 0 {
+            return Verdict::drop(Counted::PortZero);
+        }
+        let tuple = Tuple {
+            local: destination,
+            remote: source,
+            local_port: header.destination_port,
+            remote_port: header.source_port,
+        };
+        message.set_bucket(self.flows.bucket_of(&tuple, PROTOCOL).0.0);
+        if !self.ports.is_open(header.destination_port) {
+            cx.count(Counted::PortClosed.counter(), 1);
+            return Verdict::Down(DOWN_ICMP);
+        }
+        message.strip(HEADER_LEN);
+        message.set_note(UdpFlow { tuple });
+        Verdict::Stay
+    }
+
+    /// A datagram is to leave.
+    #[inline]
+    fn depart(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        if message.kind() != Kind::Data {
+            return Verdict::drop(Counted::NotData);
+        }
+        let UdpFlow { tuple } = message.note();
+        let Tuple {
+            remote,
+            local_port,
+            remote_port,
+            ..
+        } = tuple;
+        if remote_port == 0 {
+            return Verdict::drop(Counted::PortZero);
+        }
+        let local = if tuple.local.is_unspecified() {
+            self.interface.source_for(&remote)
+        } else {
+            tuple.local
+        };
+        let Ok(len) = u16::try_from(message.total_len() + HEADER_LEN) else {
+            return Verdict::drop(Counted::TooLong);
+        };
+        let rest = Sum::pseudo_header(&local, &remote, PROTOCOL, len.into()) + message.total_sum();
+        let Some(front) = room::prepend(message, HEADER_LEN, cx.pool()) else {
+            return Verdict::drop(Counted::NoBuffer);
+        };
+        udp::emit(
+            &UdpHeader {
+                source_port: local_port,
+                destination_port: remote_port,
+                len,
+            },
+            front,
+        );
+        udp::seal(front, rest);
+        message.set_note(Datagram {
+            source: local,
+            destination: remote,
+            protocol: PROTOCOL,
+            ..Datagram::default()
+        });
+        Verdict::Stay
+    }
+}
+
+impl Module for Udp {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::BEFORE_UP | Stages::BEFORE_DOWN
+    }
+
+    fn counters(&self) -> &'static [&'static str] {
+        Counted::NAMES
+    }
+
+    fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        match direction {
+            Direction::Up => sift(run, cx, |message, cx| self.arrive(message, cx)),
+            Direction::Down => sift(run, cx, |message, cx| self.depart(message, cx)),
+        }
+    }
+}
+
+/// Parses the header in `front` of an IP payload of `payload_len` bytes, which may lie in several blocks.
+#[inline]
+fn parse_front(front: &[u8], payload_len: usize) -> Result<UdpHeader, UdpError> {
+    match udp::parse(front) {
+        Err(UdpError::LenPastEnd) if payload_len > front.len() => {
+            let Some(&[a, b, c, d, e, f, ..]) = front.first_chunk::<HEADER_LEN>() else {
+                return Err(UdpError::Truncated);
+            };
+            let header = UdpHeader {
+                source_port: u16::from_be_bytes([a, b]),
+                destination_port: u16::from_be_bytes([c, d]),
+                len: u16::from_be_bytes([e, f]),
+            };
+            if usize::from(header.len) > payload_len {
+                Err(UdpError::LenPastEnd)
+            } else {
+                Ok(header)
+            }
+        }
+        parsed => parsed,
+    }
+}
+
+#[cfg(test)]
+mod tests;
