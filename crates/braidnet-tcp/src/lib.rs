@@ -1,1 +1,118 @@
 //! The TCP engine of braidnet, without IO, clocks or threads.
+//!
+//! A [`Tcb`] is one connection: segments, user calls and times go in; segments, events and deadlines come out. It holds
+//! ranges of sequence numbers and times, never bytes to send; what arrives passes through it as handles of a type of the
+//! caller's ([`Payload`]). A fake clock, a simulator and every architecture of braidnet drive it alike.
+//!
+//! # How to drive it
+//!
+//! - Open with [`Tcb::connect`], or with [`Tcb::accept`] from a SYN that [`listen`] would accept. Segments without a
+//!   connection are answered with [`reset_for`].
+//! - Feed a run of segments to [`Tcb::on_segment`]. If the events say [`Events::ACKED`], release [`Tcb::take_acked`]
+//!   bytes from the front of what there is to send.
+//! - Append to what there is to send, and say so with [`Tcb::send`]; say with [`Tcb::receive`] what the application took.
+//! - After a run, a deadline or a user call, call [`Tcb::poll_transmit`] until it gives `None`. Not doing so may stall the
+//!   connection: acknowledgments and timers for waiting data are decided there.
+//! - Call [`Tcb::on_deadline`] when [`Tcb::deadline`] has come; late or in vain does no harm.
+//! - Let go of the connection when an event says [`Events::CLOSED`] and nothing is left to transmit.
+//!
+//! # Parts
+//!
+//! The *connection* (state, handshake, teardown), the *sender* (window, retransmission, congestion) and the *receiver*
+//! (reassembly, acknowledgment, window) are separate structs, and only [`Tcb`] holds all of them: its methods say which
+//! parts each step of RFC 9293 §3.10 needs. When both halves are needed, the receiver goes first.
+//!
+//! # What it refuses
+//!
+//! It keeps no table of connections, no listener, no port, no IP address: those are the TCP module's. It does no I/O, reads
+//! no clock, spawns no thread, takes no lock. Where it departs from an RFC, `DEPARTURES.md` says so and why. A peer's
+//! fault is a [`DropReason`], never a panic.
+
+mod arrival;
+mod config;
+mod congestion;
+mod connection;
+pub mod isn;
+mod output;
+mod reasons;
+mod reassembly;
+mod receiver;
+mod recovery;
+mod reset;
+mod rtt;
+mod scoreboard;
+mod sender;
+mod state;
+mod tcb;
+#[cfg(test)]
+mod testing;
+mod timers;
+
+pub use config::{Config, CongestionControl, MAX_WINDOW_BYTES, UnknownCongestionControl};
+pub use output::Transmit;
+pub use reasons::DropReason;
+pub use reset::{Listen, listen, reset_for};
+pub use state::State;
+pub use tcb::{Status, Tcb};
+
+/// A received segment's data, or what is left of it. Dropping it lets go of the data.
+pub trait Payload {
+    /// Bytes of data.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Lets go of the first `n` bytes; `n` is at most [`len`](Payload::len).
+    fn trim_front(&mut self, n: usize);
+
+    /// Lets go of all but the first `n` bytes; `n` is at most [`len`](Payload::len).
+    fn truncate(&mut self, n: usize);
+}
+
+/// Where data goes once it is in order.
+pub trait Sink<P> {
+    /// Takes the next bytes of the stream; they count against the window until [`Tcb::receive`] gives them back.
+    fn deliver(&mut self, payload: P);
+}
+
+impl<P> Sink<P> for Vec<P> {
+    fn deliver(&mut self, payload: P) {
+        self.push(payload);
+    }
+}
+
+bitflags::bitflags! {
+    /// What happened to a connection, for its user.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Events: u16 {
+        /// The handshake is over.
+        const CONNECTED = 1;
+        /// Bytes sent were acknowledged: [`Tcb::take_acked`] says how many.
+        const ACKED = 1 << 1;
+        /// The peer has closed; all its data has been delivered.
+        const END_OF_DATA = 1 << 2;
+        /// The peer has reset the connection, or data came that nobody reads.
+        const RESET = 1 << 3;
+        /// The peer has refused the connection that we opened.
+        const REFUSED = 1 << 4;
+        /// The peer has been silent for too long (RFC 9293 §3.8.3, R2).
+        const TIMED_OUT = 1 << 5;
+        /// The connection is over; it may have a last RST to transmit.
+        const CLOSED = 1 << 6;
+        /// Data arrived that was not next.
+        const OUT_OF_ORDER = 1 << 7;
+    }
+}
+
+/// What became of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Outcome {
+    /// What it brought about.
+    pub events: Events,
+    /// Why it, or a part of it, was not taken.
+    pub drop: Option<DropReason>,
+}

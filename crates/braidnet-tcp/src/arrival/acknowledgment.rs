@@ -1,0 +1,113 @@
+//! The ACK field (RFC 9293 §3.10.7.4, fifth check; RFC 5961 §5).
+
+use super::Segment;
+use crate::connection::Reset;
+use crate::recovery::Ack;
+use crate::state::{State, Step};
+use crate::{DropReason, Events, Payload, Tcb};
+use braidnet_wire::tcp::TcpFlags;
+use braidnet_wire::time::Instant;
+
+impl<P: Payload> Tcb<P> {
+    pub(super) fn check_ack(
+        &mut self,
+        now: Instant,
+        segment: &mut Segment<'_, P>,
+        events: &mut Events,
+    ) -> Result<(), DropReason> {
+        if !segment.has(TcpFlags::ACK) {
+            return Err(DropReason::NoAck);
+        }
+        if self.connection.state == State::SynReceived {
+            self.check_handshake_ack(now, segment, events)?;
+        }
+        self.check_ack_range(now, segment)?;
+        if segment.header.ack.is_before(self.sender.snd_una) {
+            // An ACK of long ago; data that comes with it is as good as any.
+            if segment.bare {
+                segment.note(DropReason::OldAck);
+            }
+            return Ok(());
+        }
+        self.take_ack(now, segment, events);
+        Ok(())
+    }
+
+    /// SYN-RECEIVED: an ACK of our SYN completes the handshake, any other is answered with a RST.
+    fn check_handshake_ack(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_, P>,
+        events: &mut Events,
+    ) -> Result<(), DropReason> {
+        let ack = segment.header.ack;
+        if !(ack.is_after(self.sender.snd_una) && ack.is_at_or_before(self.sender.snd_nxt)) {
+            self.connection.reset = Some(Reset {
+                seq: ack,
+                with_ack: false,
+            });
+            return Err(DropReason::BadHandshakeAck);
+        }
+        self.connection.advance(now, Step::SynAcked);
+        // Only a segment without SYN has its window scaled (RFC 7323 §2.3).
+        let scaled = !segment.has(TcpFlags::SYN);
+        let shift = if scaled {
+            self.sender.snd_wind_shift
+        } else {
+            0
+        };
+        self.sender
+            .start_window(segment.seq, ack, u32::from(segment.header.window) << shift);
+        self.complete_handshake(now, events);
+        Ok(())
+    }
+
+    /// SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT (RFC 5961 §5), where SND.NXT includes what a probe has sent.
+    fn check_ack_range(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_, P>,
+    ) -> Result<(), DropReason> {
+        let ack = segment.header.ack;
+        if ack.is_after(self.sender.snd_max) {
+            self.challenge(now);
+            return Err(DropReason::AckOfUnsent);
+        }
+        if ack.is_before(self.sender.snd_una - self.sender.max_snd_wnd) {
+            self.challenge(now);
+            return Err(DropReason::AckTooOld);
+        }
+        Ok(())
+    }
+
+    fn take_ack(&mut self, now: Instant, segment: &mut Segment<'_, P>, events: &mut Events) {
+        let header = segment.header;
+        if header.flags.contains(TcpFlags::SYN) {
+            // The SYN-ACK of a simultaneous open: its window is taken already, and is not to be scaled.
+            return;
+        }
+        let acked_before = self.sender.acked();
+        let echoed = (self.connection.timestamps && header.ts_echo != 0).then(|| {
+            let ticks = self.connection.ts_value(now).wrapping_sub(header.ts_echo) as i32;
+            u64::from(ticks.max(1).unsigned_abs()) * 1_000_000
+        });
+        let ack = Ack {
+            header,
+            bare: segment.bare,
+            sack: self.connection.sack,
+            echoed,
+        };
+        if !self.sender.on_ack(now, ack) {
+            segment.note(DropReason::BadSackBlock);
+        }
+        if self.sender.acked() != acked_before {
+            *events |= Events::ACKED;
+        }
+        if self.sender.is_fin_acked() {
+            self.connection.advance(now, Step::FinAcked);
+            if self.connection.state == State::Closed {
+                self.end(events);
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! SYN-SENT (RFC 9293 §3.10.7.3).
+
+use super::Segment;
+use crate::connection::Reset;
+use crate::state::Step;
+use crate::{DropReason, Events, Payload, Tcb};
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::time::Instant;
+
+impl<P: Payload> Tcb<P> {
+    pub(super) fn arrive_in_syn_sent(
+        &mut self,
+        now: Instant,
+        segment: &mut Segment<'_, P>,
+        events: &mut Events,
+    ) -> Result<(), DropReason> {
+        let acked = self.check_ack_of_syn(segment)?;
+        if segment.has(TcpFlags::RST) {
+            if !acked {
+                return Err(DropReason::ResetWithoutAck);
+            }
+            *events |= Events::REFUSED;
+            self.end(events);
+            return Ok(());
+        }
+        if !segment.has(TcpFlags::SYN) {
+            return Err(DropReason::NeitherSynNorReset);
+        }
+        self.take_syn(now, segment.header);
+        segment.drop_text(DropReason::TextOnSyn);
+        if acked {
+            self.connection.advance(now, Step::SynAcked);
+            self.receiver.ack_now = true;
+            self.complete_handshake(now, events);
+        } else {
+            // Simultaneous open (RFC 9293 §3.5, figure 7): our SYN goes again, with an ACK.
+            self.connection.advance(now, Step::SynTaken);
+            self.connection.handshake_due = true;
+        }
+        Ok(())
+    }
+
+    /// First check: whether the segment acknowledges our SYN. What acknowledges anything else is answered with a RST.
+    fn check_ack_of_syn(&mut self, segment: &Segment<'_, P>) -> Result<bool, DropReason> {
+        if !segment.has(TcpFlags::ACK) {
+            return Ok(false);
+        }
+        let ack = segment.header.ack;
+        if ack.is_after(self.sender.iss) && ack.is_at_or_before(self.sender.snd_nxt) {
+            return Ok(true);
+        }
+        if !segment.has(TcpFlags::RST) {
+            self.connection.reset = Some(Reset {
+                seq: ack,
+                with_ack: false,
+            });
+        }
+        Err(DropReason::AckNotOfSyn)
+    }
+
+    /// The peer's SYN: where its stream starts and what it agrees to.
+    pub(crate) fn take_syn(&mut self, now: Instant, syn: &TcpHeader) {
+        let agreed = self.connection.agree(syn);
+        let announced = self.connection.announced_in_syn;
+        self.receiver.start(syn.seq, announced);
+        self.receiver
+            .agree(agreed.rcv_wind_shift, agreed.option_bytes);
+        self.sender.snd_wind_shift = agreed.snd_wind_shift;
+        self.connection.smss = agreed.smss;
+        if self.connection.timestamps {
+            self.receiver.take_timestamp(now, syn.seq, syn.ts_value);
+        }
+        // The window of a SYN is not scaled (RFC 7323 §2.2).
+        self.sender
+            .start_window(syn.seq, syn.ack, syn.window.into());
+    }
+
+    /// Both SYNs are acknowledged.
+    pub(crate) fn complete_handshake(&mut self, now: Instant, events: &mut Events) {
+        let lost_syn = self.connection.handshakes_sent > 1;
+        self.sender.start(now, self.connection.smss, lost_syn);
+        self.connection.handshake_due = false;
+        *events |= Events::CONNECTED;
+        if self.connection.close_pending {
+            self.connection.close_pending = false;
+            self.close(now);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Data and FIN (RFC 9293 §3.10.7.4, seventh and eighth check).
+
+use super::Segment;
+use crate::connection::Reset;
+use crate::state::Step;
+use crate::{DropReason, Events, Payload, Sink, Tcb};
+use braidnet_wire::time::Instant;
+
+impl<P: Payload> Tcb<P> {
+    pub(super) fn take_text<S: Sink<P>>(
+        &mut self,
+        now: Instant,
+        segment: &mut Segment<'_, P>,
+        sink: &mut S,
+        events: &mut Events,
+    ) {
+        if !self.connection.state.takes_text() {
+            // The peer's FIN has ended its stream.
+            if segment.len() > 0 {
+                segment.drop_text(DropReason::TextAfterFin);
+                self.receiver.ack_now = true;
+            }
+            return;
+        }
+        let end = segment.seq + segment.text_len();
+        if let Some(payload) = segment.payload.take() {
+            if self.connection.unread {
+                self.refuse_text(segment, events);
+                return;
+            }
+            if segment.seq != self.receiver.rcv_nxt {
+                *events |= Events::OUT_OF_ORDER;
+            }
+            if let Err(reason) = self.receiver.take_text(now, segment.seq, payload, sink) {
+                segment.note(reason);
+                // Without its data in place, the FIN would stand in mid-air.
+                segment.fin &= reason != DropReason::ReassemblyFull;
+            }
+        }
+        if segment.fin {
+            self.receiver.note_fin(end);
+        }
+        if self.receiver.take_fin() {
+            *events |= Events::END_OF_DATA;
+            self.connection.advance(now, Step::FinTaken);
+        }
+    }
+
+    /// New data, and nobody reads any more: the peer must know that it is lost (RFC 9293 §3.6.1, RFC 1122 §4.2.2.13).
+    fn refuse_text(&mut self, segment: &mut Segment<'_, P>, events: &mut Events) {
+        segment.note(DropReason::NobodyReads);
+        let reset = Reset {
+            seq: self.sender.snd_nxt,
+            with_ack: true,
+        };
+        self.end(events);
+        self.connection.reset = Some(reset);
+    }
+}

@@ -1,0 +1,176 @@
+//! What can be chosen for a connection before it is opened.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+/// The largest window that a 16-bit field and a shift of 14 can announce (RFC 7323 §2.3).
+pub const MAX_WINDOW_BYTES: u32 = 65535 << 14;
+
+/// The choices of one connection. The engine copies it at open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Room for what the peer sends until the application takes it, in bytes: 1 to [`MAX_WINDOW_BYTES`]; what lies
+    /// outside is moved to the nearer end. It is announced as the window.
+    pub receive_buffer_bytes: u32,
+    /// Room for what the application sends until the peer acknowledges it, in bytes: 1 to [`MAX_WINDOW_BYTES`].
+    pub send_buffer_bytes: u32,
+    /// How the congestion window grows and shrinks.
+    pub congestion: CongestionControl,
+    /// Whether a small segment waits until everything before it is acknowledged (RFC 9293 §3.7.4).
+    pub nagle: bool,
+    /// Whether timestamps are offered and agreed to (RFC 7323 §3).
+    pub timestamps: bool,
+    /// Whether selective acknowledgment is offered and agreed to (RFC 2018).
+    pub sack: bool,
+    /// Whether window scaling is offered and agreed to (RFC 7323 §2). Without it, windows end at 65,535 bytes.
+    pub window_scale: bool,
+    /// How long an acknowledgment may wait for company; RFC 9293 §3.8.6.3 allows less than 500 ms.
+    pub delayed_ack: Duration,
+    /// Lower bound of the retransmission timeout. RFC 6298 §2.4 asks for one second; see `DEPARTURES.md`.
+    pub min_rto: Duration,
+    /// Retransmission timeout before the first measurement (RFC 6298 §2.1).
+    pub initial_rto: Duration,
+    /// Upper bound of the retransmission timeout, at least 60 seconds by RFC 6298 §2.5.
+    pub max_rto: Duration,
+    /// Granularity of the caller's clock: G of RFC 6298 §2.
+    pub clock_granularity: Duration,
+    /// Stay in TIME-WAIT: twice the maximum segment lifetime (RFC 9293 §3.4.2).
+    pub time_wait: Duration,
+    /// Stay in FIN-WAIT-2 once nobody reads any more ([`Tcb::shut_receive`](crate::Tcb::shut_receive)).
+    pub fin_wait_2: Duration,
+    /// Timeouts without an answer after which a connection is given up: R2 of RFC 9293 §3.8.3. With the default timeouts
+    /// 15 are about eight minutes.
+    pub retransmissions: u8,
+    /// As `retransmissions`, for the SYN of an active open: 7 are three minutes (RFC 9293 §3.8.3, MUST-23).
+    pub syn_retransmissions: u8,
+    /// As `retransmissions`, for the SYN-ACK of a passive open.
+    pub syn_ack_retransmissions: u8,
+    /// Upper bound of segments kept out of order; fewer if they are small, see `DEPARTURES.md`.
+    pub reassembly_segments: u32,
+    /// Challenge ACKs that one connection may send in any five seconds (RFC 5961 §7).
+    pub challenge_acks: u8,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            receive_buffer_bytes: 256 * 1024,
+            send_buffer_bytes: 256 * 1024,
+            congestion: CongestionControl::Cubic,
+            nagle: true,
+            timestamps: true,
+            sack: true,
+            window_scale: true,
+            delayed_ack: Duration::from_millis(40),
+            min_rto: Duration::from_millis(200),
+            initial_rto: Duration::from_secs(1),
+            max_rto: Duration::from_secs(60),
+            clock_granularity: Duration::from_micros(1),
+            time_wait: Duration::from_secs(60),
+            fin_wait_2: Duration::from_secs(60),
+            retransmissions: 15,
+            syn_retransmissions: 7,
+            syn_ack_retransmissions: 5,
+            reassembly_segments: 8192,
+            challenge_acks: 10,
+        }
+    }
+}
+
+impl Config {
+    /// The same with the buffers inside their ranges.
+    pub(crate) fn bounded(&self) -> Config {
+        Config {
+            receive_buffer_bytes: self.receive_buffer_bytes.clamp(1, MAX_WINDOW_BYTES),
+            send_buffer_bytes: self.send_buffer_bytes.clamp(1, MAX_WINDOW_BYTES),
+            ..*self
+        }
+    }
+
+    /// The window scale that the receive buffer needs (RFC 7323 §2.2), 0 to 14.
+    pub(crate) fn wanted_shift(&self) -> u8 {
+        let mut shift = 0;
+        while shift < 14 && self.receive_buffer_bytes >> shift > 65535 {
+            shift += 1;
+        }
+        shift
+    }
+}
+
+/// A rule by which the congestion window grows and shrinks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum CongestionControl {
+    /// CUBIC (RFC 9438).
+    #[default]
+    Cubic,
+    /// NewReno (RFC 5681, RFC 6582).
+    NewReno,
+}
+
+impl CongestionControl {
+    /// Every rule.
+    pub const ALL: [CongestionControl; 2] = [CongestionControl::Cubic, CongestionControl::NewReno];
+
+    const fn name(self) -> &'static str {
+        match self {
+            CongestionControl::Cubic => "cubic",
+            CongestionControl::NewReno => "new-reno",
+        }
+    }
+}
+
+impl fmt::Display for CongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no congestion control.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no congestion control is called {0:?}; there are cubic and new-reno")]
+pub struct UnknownCongestionControl(String);
+
+impl FromStr for CongestionControl {
+    type Err = UnknownCongestionControl;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        CongestionControl::ALL
+            .into_iter()
+            .find(|control| control.name() == word)
+            .ok_or_else(|| UnknownCongestionControl(word.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congestion_controls_are_read_as_written() {
+        for control in CongestionControl::ALL {
+            assert_eq!(control.to_string().parse(), Ok(control));
+        }
+        assert!("Cubic".parse::<CongestionControl>().is_err());
+    }
+
+    #[test]
+    fn the_shift_lets_the_whole_buffer_be_announced() {
+        for (bytes, shift) in [
+            (1, 0),
+            (65535, 0),
+            (65536, 1),
+            (256 * 1024, 3),
+            (MAX_WINDOW_BYTES, 14),
+            (u32::MAX, 14),
+        ] {
+            let config = Config {
+                receive_buffer_bytes: bytes,
+                ..Config::default()
+            }
+            .bounded();
+            assert_eq!(config.wanted_shift(), shift, "{bytes}");
+            assert!(config.receive_buffer_bytes >> shift <= 65535);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What belongs to neither half: state, what the handshake agreed on, teardown.
+
+use crate::config::Config;
+use crate::state::{State, Step};
+use crate::timers::{Timer, nanos};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::TcpHeader;
+use braidnet_wire::time::{Duration, Instant};
+
+/// The segment size to send with if the peer names none (RFC 9293 §3.7.1, MUST-15).
+const DEFAULT_MSS: u16 = 536;
+/// The least that a peer's MSS option counts for; see `DEPARTURES.md`.
+const LEAST_MSS: u16 = 88;
+/// Bytes that timestamps take from each segment (RFC 7323 appendix A).
+pub(crate) const TIMESTAMPS_BYTES: u32 = 12;
+/// The period of RFC 5961 §7.
+const CHALLENGE_PERIOD: Duration = Duration::from_secs(5);
+
+/// A RST that waits to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reset {
+    pub(crate) seq: SeqNumber,
+    /// With an ACK of RCV.NXT.
+    pub(crate) with_ack: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) state: State,
+    /// Whether timestamps are in use: each segment but a RST carries them (RFC 7323 §3.2).
+    pub(crate) timestamps: bool,
+    /// Whether selective acknowledgment is in use.
+    pub(crate) sack: bool,
+    /// The peer's SYN has a window scale, and ours may.
+    pub(crate) peer_scales: bool,
+    /// Our SYN or SYN-ACK is to be sent, or sent again.
+    pub(crate) handshake_due: bool,
+    /// How often it has been sent.
+    pub(crate) handshakes_sent: u8,
+    /// The window that our SYN announces, in bytes.
+    pub(crate) announced_in_syn: u32,
+    /// Payload bytes per full segment that we send, once agreed on.
+    pub(crate) smss: u32,
+    /// Opened by us (RFC 9293: active OPEN).
+    pub(crate) active: bool,
+    /// The user has closed before the handshake was over.
+    pub(crate) close_pending: bool,
+    /// Nobody reads any more.
+    pub(crate) unread: bool,
+    pub(crate) reset: Option<Reset>,
+    /// What our timestamps add to the clock (RFC 7323 §7.1).
+    pub(crate) ts_offset: u32,
+    /// End of TIME-WAIT, or of a FIN-WAIT-2 that nobody cares for.
+    pub(crate) lifetime: Timer,
+    challenges: Challenges,
+    /// The segment size that we announce.
+    pub(crate) mss: u16,
+    pub(crate) config: Config,
+}
+
+/// Room for challenge ACKs, per connection: a count shared by several would tell an attacker about the others
+/// (RFC 5961 §7 as amended by what CVE-2016-5696 showed).
+#[derive(Debug)]
+struct Challenges {
+    period_start: Instant,
+    left: u8,
+}
+
+/// What the options of the two SYNs agree on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreed {
+    /// Payload bytes per full segment that we send.
+    pub(crate) smss: u32,
+    pub(crate) snd_wind_shift: u8,
+    pub(crate) rcv_wind_shift: u8,
+    /// Bytes that options take from each segment.
+    pub(crate) option_bytes: u32,
+}
+
+impl Connection {
+    pub(crate) fn new(config: &Config, mss: u16, state: State, now: Instant) -> Connection {
+        Connection {
+            state,
+            timestamps: false,
+            sack: false,
+            peer_scales: false,
+            handshake_due: true,
+            handshakes_sent: 0,
+            announced_in_syn: config.receive_buffer_bytes.min(65535),
+            smss: u32::from(mss),
+            active: state == State::SynSent,
+            close_pending: false,
+            unread: false,
+            reset: None,
+            ts_offset: 0,
+            lifetime: Timer::OFF,
+            challenges: Challenges {
+                period_start: now,
+                left: config.challenge_acks,
+            },
+            mss,
+            config: *config,
+        }
+    }
+
+    /// Moves on by `step` (RFC 9293 figure 5).
+    pub(crate) fn advance(&mut self, now: Instant, step: Step) {
+        self.state = self.state.after(step);
+        match self.state {
+            State::TimeWait => self.lifetime = Timer::after(now, nanos(self.config.time_wait)),
+            State::FinWait2 if self.unread => {
+                self.lifetime = Timer::after(now, nanos(self.config.fin_wait_2));
+            }
+            _ => {}
+        }
+    }
+
+    /// Compares the options of the peer's SYN with what we offer.
+    pub(crate) fn agree(&mut self, syn: &TcpHeader) -> Agreed {
+        let config = &self.config;
+        // RFC 7323 §2.5, §3.2 and RFC 2018 §2: in use only if both SYNs carry the option.
+        self.timestamps = config.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS);
+        self.sack = config.sack && syn.has(TcpHeader::HAS_SACK_PERMITTED);
+        self.peer_scales = config.window_scale && syn.has(TcpHeader::HAS_WINDOW_SCALE);
+        let (snd_wind_shift, rcv_wind_shift) = if self.peer_scales {
+            (syn.window_scale.min(14), config.wanted_shift())
+        } else {
+            (0, 0)
+        };
+        // RFC 9293 §3.7.1, RFC 6691 §2: the lesser of what the peer can take and what our path can carry, less options.
+        let peer_mss = if syn.has(TcpHeader::HAS_MSS) {
+            syn.mss
+        } else {
+            DEFAULT_MSS
+        };
+        let mss = peer_mss.max(LEAST_MSS).min(self.mss.max(LEAST_MSS));
+        let option_bytes = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        Agreed {
+            smss: u32::from(mss) - option_bytes,
+            snd_wind_shift,
+            rcv_wind_shift,
+            option_bytes,
+        }
+    }
+
+    /// Whether one more challenge ACK may be sent now (RFC 5961 §7).
+    pub(crate) fn may_challenge(&mut self, now: Instant) -> bool {
+        if now.since(self.challenges.period_start) >= CHALLENGE_PERIOD {
+            self.challenges = Challenges {
+                period_start: now,
+                left: self.config.challenge_acks,
+            };
+        }
+        let may = self.challenges.left > 0;
+        self.challenges.left -= u8::from(may);
+        may
+    }
+
+    /// The present value of our timestamp clock, which ticks every millisecond (RFC 7323 §5.4).
+    #[inline]
+    pub(crate) fn ts_value(&self, now: Instant) -> u32 {
+        (now.millis() as u32).wrapping_add(self.ts_offset)
+    }
+
+    /// Timeouts without an answer that this connection bears (RFC 9293 §3.8.3, R2).
+    pub(crate) fn patience(&self) -> u8 {
+        match self.state {
+            State::SynSent => self.config.syn_retransmissions,
+            State::SynReceived if self.active => self.config.syn_retransmissions,
+            State::SynReceived => self.config.syn_ack_retransmissions,
+            _ => self.config.retransmissions,
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Data that arrived out of order, until what is missing comes (RFC 9293 §3.10.7.4, seventh check).
+//!
+//! Of two segments that overlap, the bytes that came first stay: who sends the same place twice with different bytes
+//! gains nothing. A segment that would have to be split around one that is held keeps its first part only; the peer
+//! sends the rest again.
+//!
+//! What is held lies inside the window, so its bytes are bounded by the receive buffer. The number of pieces is bounded
+//! as well, and small pieces are bounded harder, since each may hold a whole packet buffer: see [`Reassembly::has_room`].
+
+use crate::{DropReason, Payload};
+use arrayvec::ArrayVec;
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::SackBlock;
+use std::collections::VecDeque;
+
+/// Pieces that are kept however small they are.
+const FREE_PIECES: usize = 64;
+/// Beyond those, pieces must be this long on average, in bytes.
+const MIN_AVERAGE_BYTES: usize = 256;
+
+struct Piece<P> {
+    seq: SeqNumber,
+    payload: P,
+}
+
+pub(crate) struct Reassembly<P> {
+    /// Sorted, disjoint, all above RCV.NXT.
+    pieces: VecDeque<Piece<P>>,
+    /// What `pieces` cover: sorted, disjoint and not touching.
+    ranges: Vec<SackBlock>,
+    /// Bytes in all pieces.
+    bytes: usize,
+    max_pieces: usize,
+    /// Where data last arrived, latest first: the order in which SACK blocks are sent (RFC 2018 §4).
+    recent: ArrayVec<SeqNumber, 4>,
+}
+
+impl<P: Payload> Reassembly<P> {
+    pub(crate) fn new(max_pieces: u32) -> Self {
+        Reassembly {
+            pieces: VecDeque::new(),
+            ranges: Vec::new(),
+            bytes: 0,
+            max_pieces: max_pieces as usize,
+            recent: ArrayVec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Where the first piece begins.
+    pub(crate) fn first(&self) -> Option<SeqNumber> {
+        self.pieces.front().map(|piece| piece.seq)
+    }
+
+    /// Keeps a segment that lies above RCV.NXT and inside the window.
+    ///
+    /// An error says why all or part of it was not kept.
+    pub(crate) fn insert(&mut self, mut seq: SeqNumber, mut payload: P) -> Result<(), DropReason> {
+        let mut partly = Ok(());
+        let end = seq + payload.len() as u32;
+        if let Some(held) = self.range_of(seq) {
+            self.remember(seq);
+            if held.right.is_at_or_after(end) {
+                return Err(DropReason::Overlap);
+            }
+            payload.trim_front((held.right - seq) as usize);
+            seq = held.right;
+            partly = Err(DropReason::Overlap);
+        }
+        let at = self
+            .pieces
+            .partition_point(|piece| piece.seq.is_before(seq));
+        if let Some(after) = self.pieces.get(at)
+            && after.seq.is_before(end)
+        {
+            payload.truncate((after.seq - seq) as usize);
+            partly = Err(DropReason::Overlap);
+        }
+        if !self.has_room() {
+            return Err(DropReason::ReassemblyFull);
+        }
+        let len = payload.len();
+        debug_assert!(len > 0, "an empty segment is not kept");
+        self.bytes += len;
+        self.cover(SackBlock {
+            left: seq,
+            right: seq + len as u32,
+        });
+        self.remember(seq);
+        self.pieces.insert(at, Piece { seq, payload });
+        partly
+    }
+
+    /// The first piece, if it begins at `rcv_nxt`.
+    pub(crate) fn take_at(&mut self, rcv_nxt: SeqNumber) -> Option<P> {
+        self.first().filter(|first| *first == rcv_nxt)?;
+        let piece = self.pieces.pop_front()?;
+        let len = piece.payload.len();
+        self.bytes -= len;
+        if let Some(range) = self.ranges.first_mut() {
+            range.left = piece.seq + len as u32;
+            if range.left == range.right {
+                self.ranges.remove(0);
+            }
+        }
+        if self.pieces.is_empty() {
+            self.recent.clear();
+        }
+        Some(piece.payload)
+    }
+
+    /// Lets go of everything.
+    pub(crate) fn clear(&mut self) {
+        self.pieces.clear();
+        self.ranges.clear();
+        self.recent.clear();
+        self.bytes = 0;
+    }
+
+    /// The blocks of a SACK option, at most `max` (RFC 2018 §4): the one that holds the latest arrival first, then those
+    /// reported before, then any others.
+    pub(crate) fn sack_blocks(&self, max: usize) -> ArrayVec<SackBlock, 4> {
+        let mut blocks = ArrayVec::<SackBlock, 4>::new();
+        let recent = self.recent.iter().filter_map(|seq| self.range_of(*seq));
+        for block in recent.chain(self.ranges.iter().copied()) {
+            if blocks.len() == max.min(4) {
+                break;
+            }
+            if !blocks.contains(&block) {
+                blocks.push(block);
+            }
+        }
+        blocks
+    }
+
+    fn has_room(&self) -> bool {
+        let pieces = self.pieces.len();
+        pieces < self.max_pieces && pieces < FREE_PIECES + self.bytes / MIN_AVERAGE_BYTES
+    }
+
+    fn range_of(&self, seq: SeqNumber) -> Option<SackBlock> {
+        let at = self
+            .ranges
+            .partition_point(|range| range.right.is_at_or_before(seq));
+        let range = self.ranges.get(at)?;
+        range.left.is_at_or_before(seq).then_some(*range)
+    }
+
+    /// Puts `seq` in front of the recent arrivals; others of the same range give way.
+    fn remember(&mut self, seq: SeqNumber) {
+        if let Some(range) = self.range_of(seq) {
+            let inside = |other: &SeqNumber| {
+                range.left.is_at_or_before(*other) && other.is_before(range.right)
+            };
+            self.recent.retain(|other| !inside(other));
+        }
+        if self.recent.is_full() {
+            self.recent.pop();
+        }
+        self.recent.insert(0, seq);
+    }
+
+    /// Adds a block to `ranges` that overlaps none.
+    fn cover(&mut self, block: SackBlock) {
+        let at = self
+            .ranges
+            .partition_point(|range| range.left.is_before(block.left));
+        let joins_before = at > 0 && self.ranges[at - 1].right == block.left;
+        let joins_after = self
+            .ranges
+            .get(at)
+            .is_some_and(|range| range.left == block.right);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                self.ranges[at - 1].right = self.ranges[at].right;
+                self.ranges.remove(at);
+            }
+            (true, false) => self.ranges[at - 1].right = block.right,
+            (false, true) => self.ranges[at].left = block.left,
+            (false, false) => self.ranges.insert(at, block),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bytes;
+    use proptest::prelude::*;
+
+    const START: u32 = u32::MAX - 100;
+
+    fn seq(offset: u32) -> SeqNumber {
+        SeqNumber::new(START) + offset
+    }
+
+    fn bytes(from: u32, to: u32, mark: u8) -> Bytes {
+        Bytes(vec![mark; (to - from) as usize])
+    }
+
+    fn blocks(reassembly: &Reassembly<Bytes>, max: usize) -> Vec<(u32, u32)> {
+        let offset = |seq: SeqNumber| seq.value().wrapping_sub(START);
+        reassembly
+            .sack_blocks(max)
+            .iter()
+            .map(|b| (offset(b.left), offset(b.right)))
+            .collect()
+    }
+
+    #[test]
+    fn what_came_first_stays() {
+        // Held, arriving, verdict, what is held afterwards (as marks by place).
+        let table: [(&[(u32, u32)], (u32, u32), Result<(), DropReason>, &str); 8] = [
+            (&[(2, 4)], (5, 7), Ok(()), "..11.99"),
+            (&[(2, 4)], (4, 6), Ok(()), "..1199"),
+            (&[(2, 4)], (1, 2), Ok(()), ".911"),
+            (&[(2, 4)], (2, 4), Err(DropReason::Overlap), "..11"),
+            (&[(2, 4)], (3, 6), Err(DropReason::Overlap), "..1199"),
+            (&[(2, 4)], (1, 3), Err(DropReason::Overlap), ".911"),
+            (&[(2, 4)], (1, 6), Err(DropReason::Overlap), ".911"),
+            (
+                &[(2, 4), (5, 7)],
+                (3, 9),
+                Err(DropReason::Overlap),
+                "..11911",
+            ),
+        ];
+        for (held, (from, to), verdict, expected) in table {
+            let mut reassembly = Reassembly::new(100);
+            for &(from, to) in held {
+                reassembly.insert(seq(from), bytes(from, to, b'1')).unwrap();
+            }
+            let got = reassembly.insert(seq(from), bytes(from, to, b'9'));
+            assert_eq!(got, verdict, "{held:?} {from}..{to}");
+            let mut places = String::new();
+            for piece in &reassembly.pieces {
+                let at = (piece.seq - seq(0)) as usize;
+                places += &".".repeat(at - places.len());
+                places += core::str::from_utf8(&piece.payload.0).unwrap();
+            }
+            assert_eq!(places, expected, "{held:?} {from}..{to}");
+        }
+    }
+
+    #[test]
+    fn sack_blocks_name_the_latest_first() {
+        let mut reassembly = Reassembly::new(100);
+        for at in [10, 20, 30, 40, 50] {
+            reassembly.insert(seq(at), bytes(at, at + 5, 0)).unwrap();
+        }
+        assert_eq!(
+            blocks(&reassembly, 3),
+            [(50, 55), (40, 45), (30, 35)],
+            "RFC 2018 §4"
+        );
+        reassembly.insert(seq(25), bytes(25, 28, 0)).unwrap();
+        assert_eq!(blocks(&reassembly, 3), [(20, 28), (50, 55), (40, 45)]);
+        reassembly.insert(seq(20), bytes(20, 25, 0)).unwrap_err();
+        assert_eq!(
+            blocks(&reassembly, 4),
+            [(20, 28), (50, 55), (40, 45), (30, 35)]
+        );
+        reassembly.insert(seq(15), bytes(15, 20, 0)).unwrap();
+        assert_eq!(
+            blocks(&reassembly, 4),
+            [(10, 28), (50, 55), (40, 45), (30, 35)]
+        );
+    }
+
+    /// HOSTILE-INPUT 16.
+    #[test]
+    fn a_flood_of_single_bytes_is_bounded() {
+        let mut reassembly = Reassembly::new(8192);
+        let mut refused = 0;
+        for at in 0..1000 {
+            let verdict = reassembly.insert(seq(at * 2 + 1), bytes(0, 1, 0));
+            refused += u32::from(verdict == Err(DropReason::ReassemblyFull));
+        }
+        assert_eq!(
+            (reassembly.pieces.len(), refused),
+            (FREE_PIECES, 1000 - FREE_PIECES as u32)
+        );
+    }
+
+    #[test]
+    fn full_segments_are_bounded_by_count_only() {
+        let mut reassembly = Reassembly::new(500);
+        for at in 0..500 {
+            assert_eq!(
+                reassembly.insert(seq(at * 2000 + 1), bytes(0, 1000, 0)),
+                Ok(())
+            );
+        }
+        let verdict = reassembly.insert(seq(500 * 2000), bytes(0, 1000, 0));
+        assert_eq!(verdict, Err(DropReason::ReassemblyFull));
+    }
+
+    proptest! {
+        /// Whatever comes in whatever order, what comes out is the stream, in order, the first bytes of each place.
+        #[test]
+        fn as_an_array(segments in prop::collection::vec((0u32..80, 1u32..20), 1..40)) {
+            let mut reassembly = Reassembly::new(8192);
+            let mut model = [None; 100];
+            for (mark, (from, len)) in segments.into_iter().enumerate() {
+                let mark = mark as u8;
+                let _ = reassembly.insert(seq(from), bytes(from, from + len, mark));
+                // A segment is kept up to the first held place that follows a free one.
+                let mut begun = false;
+                for place in &mut model[from as usize..(from + len) as usize] {
+                    match place {
+                        None => { *place = Some(mark); begun = true }
+                        Some(_) if begun => break,
+                        Some(_) => {}
+                    }
+                }
+                let covered: u32 = reassembly.ranges.iter().map(|range| range.right - range.left).sum();
+                prop_assert_eq!(covered as usize, reassembly.bytes);
+                let apart = reassembly.ranges.windows(2).all(|pair| pair[0].right.is_before(pair[1].left));
+                prop_assert!(apart);
+            }
+            for (at, place) in model.iter().enumerate() {
+                let held = reassembly.range_of(seq(at as u32)).is_some();
+                prop_assert_eq!(held, place.is_some());
+            }
+            let mut at = reassembly.first().unwrap();
+            while let Some(payload) = reassembly.take_at(at) {
+                for byte in payload.0 {
+                    prop_assert_eq!(model[(at - seq(0)) as usize], Some(byte));
+                    at += 1;
+                }
+            }
+            prop_assert!(reassembly.first().is_none_or(|first| first.is_after(at)));
+        }
+    }
+}

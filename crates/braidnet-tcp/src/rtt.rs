@@ -1,0 +1,157 @@
+//! Round-trip times and the retransmission timeout (RFC 6298).
+
+use crate::config::Config;
+use crate::timers::nanos;
+
+/// SRTT, RTTVAR and RTO, in nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Rtt {
+    /// RTO, backed off if timeouts have come since the last measurement.
+    rto: u64,
+    /// SRTT; 0 before the first measurement.
+    srtt: u64,
+    rttvar: u64,
+    min_rto: u64,
+    max_rto: u64,
+    granularity: u64,
+}
+
+/// RTO after a lost SYN once data flows (RFC 6298 §5.7).
+const RTO_AFTER_LOST_SYN: u64 = 3_000_000_000;
+
+impl Rtt {
+    pub(crate) fn new(config: &Config) -> Rtt {
+        // A bound of at least 1 ms keeps timers from firing at once; the upper bound lies no lower than the lower one.
+        let min_rto = nanos(config.min_rto).max(1_000_000);
+        let max_rto = nanos(config.max_rto).max(min_rto);
+        Rtt {
+            rto: nanos(config.initial_rto).clamp(min_rto, max_rto),
+            srtt: 0,
+            rttvar: 0,
+            min_rto,
+            max_rto,
+            granularity: nanos(config.clock_granularity),
+        }
+    }
+
+    /// Takes a measurement (RFC 6298 §2.2 and §2.3) and forgets the backoff (§5.7). A clock too coarse to see the round
+    /// trip measures 0, which counts as 1 ns.
+    pub(crate) fn sample(&mut self, rtt: u64) {
+        let rtt = rtt.clamp(1, self.max_rto);
+        if self.srtt == 0 {
+            self.srtt = rtt;
+            self.rttvar = rtt / 2;
+        } else {
+            // RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R'|, then SRTT <- 7/8 SRTT + 1/8 R'.
+            self.rttvar = self.rttvar - self.rttvar / 4 + self.srtt.abs_diff(rtt) / 4;
+            self.srtt = (self.srtt - self.srtt / 8 + rtt / 8).max(1);
+        }
+        let variance = self.rttvar.saturating_mul(4).max(self.granularity);
+        self.rto = self
+            .srtt
+            .saturating_add(variance)
+            .clamp(self.min_rto, self.max_rto);
+    }
+
+    /// Doubles the timeout (RFC 6298 §5.5).
+    pub(crate) fn back_off(&mut self) {
+        self.rto = self.rto.saturating_mul(2).min(self.max_rto);
+    }
+
+    /// The SYN was lost and the handshake measured nothing: start data with a careful timeout (RFC 6298 §5.7).
+    pub(crate) fn start_after_lost_syn(&mut self) {
+        if self.srtt == 0 {
+            self.rto = RTO_AFTER_LOST_SYN.clamp(self.min_rto, self.max_rto);
+        }
+    }
+
+    /// The timeout now, in nanoseconds.
+    #[inline]
+    pub(crate) fn rto(&self) -> u64 {
+        self.rto
+    }
+
+    /// The timeout doubled `times` times more, for probes that have a backoff of their own.
+    pub(crate) fn rto_doubled(&self, times: u8) -> u64 {
+        let factor = 1u64.checked_shl(u32::from(times)).unwrap_or(u64::MAX);
+        self.rto.saturating_mul(factor).min(self.max_rto)
+    }
+
+    /// The smoothed round-trip time in nanoseconds; 0 before the first measurement.
+    #[inline]
+    pub(crate) fn srtt(&self) -> u64 {
+        self.srtt
+    }
+
+    /// RTTVAR in nanoseconds.
+    pub(crate) fn rttvar(&self) -> u64 {
+        self.rttvar
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    const MS: u64 = 1_000_000;
+
+    fn rtt() -> Rtt {
+        Rtt::new(&Config {
+            min_rto: Duration::from_millis(1),
+            ..Config::default()
+        })
+    }
+
+    #[test]
+    fn first_and_second_measurement() {
+        let mut rtt = rtt();
+        assert_eq!(rtt.rto(), 1000 * MS, "RFC 6298 §2.1");
+        rtt.sample(100 * MS);
+        assert_eq!(
+            (rtt.srtt, rtt.rttvar, rtt.rto),
+            (100 * MS, 50 * MS, 300 * MS),
+            "§2.2"
+        );
+        rtt.sample(180 * MS);
+        // RTTVAR = 3/4 * 50 + 1/4 * 80, with the old SRTT; SRTT = 7/8 * 100 + 1/8 * 180.
+        assert_eq!((rtt.srtt, rtt.rttvar), (110 * MS, 57_500_000), "§2.3");
+        assert_eq!(rtt.rto, 340 * MS);
+    }
+
+    #[test]
+    fn backoff_doubles_up_to_the_bound_and_ends_with_a_measurement() {
+        let mut rtt = rtt();
+        rtt.sample(100 * MS);
+        for expected in [600, 1200, 2400, 4800, 9600, 19200, 38400, 60000, 60000] {
+            rtt.back_off();
+            assert_eq!(rtt.rto(), expected * MS, "RFC 6298 §5.5, §2.5");
+        }
+        rtt.sample(100 * MS);
+        assert!(rtt.rto() < 300 * MS, "RFC 6298 §5.7");
+        assert_eq!(rtt.rto_doubled(200), 60_000 * MS);
+    }
+
+    #[test]
+    fn bounds_hold_for_any_measurement() {
+        let mut rtt = Rtt::new(&Config::default());
+        for sample in [0, 0, 1, u64::MAX, 0, 7 * MS, u64::MAX, u64::MAX] {
+            rtt.sample(sample);
+            assert!(
+                (200 * MS..=60_000 * MS).contains(&rtt.rto()),
+                "after {sample}"
+            );
+            assert!(rtt.srtt() > 0);
+        }
+    }
+
+    #[test]
+    fn a_lost_syn_counts_until_something_is_measured() {
+        let mut rtt = rtt();
+        rtt.start_after_lost_syn();
+        assert_eq!(rtt.rto(), 3000 * MS);
+        rtt.sample(10 * MS);
+        rtt.start_after_lost_syn();
+        assert_eq!(rtt.rto(), 30 * MS);
+    }
+}

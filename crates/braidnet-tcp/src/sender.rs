@@ -1,0 +1,363 @@
+//! The sending half: the window, what is in flight, when it is sent again (RFC 9293 §3.8, RFC 5681, RFC 6298).
+//!
+//! It knows ranges of sequence numbers and times, never bytes. Two invariants keep it from stalling silently, provided
+//! that the caller polls until nothing comes any more: while something is in flight the timer is armed, and while
+//! something waits with nothing in flight, either it is sent or the timer is armed to probe.
+
+use crate::config::Config;
+use crate::congestion::{Acked, Congestion};
+use crate::recovery::Recovery;
+use crate::rtt::Rtt;
+use crate::scoreboard::Scoreboard;
+use crate::timers::Timer;
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::time::Instant;
+
+pub(crate) struct Sender {
+    /// Oldest sequence number not acknowledged.
+    pub(crate) snd_una: SeqNumber,
+    /// Next sequence number to send.
+    pub(crate) snd_nxt: SeqNumber,
+    /// One past the highest sequence number ever sent: above `snd_nxt` while a zero-window probe is out.
+    pub(crate) snd_max: SeqNumber,
+    /// One past the last sequence number there is to send, the FIN's included.
+    pub(crate) snd_end: SeqNumber,
+    /// Sequence number of the first byte in the caller's queue.
+    pub(crate) queue_front: SeqNumber,
+    /// SND.WND: what the peer can take from `snd_una` on.
+    pub(crate) snd_wnd: u32,
+    /// Sequence number of the segment last used for a window update.
+    snd_wl1: SeqNumber,
+    /// ACK number of the segment last used for a window update.
+    snd_wl2: SeqNumber,
+    /// The largest window that the peer ever offered (RFC 9293 §3.8.6.2.1, RFC 5961 §5).
+    pub(crate) max_snd_wnd: u32,
+    pub(crate) snd_wind_shift: u8,
+    pub(crate) nagle: bool,
+    /// The FIN is the last of what there is to send.
+    pub(crate) fin_queued: bool,
+    /// Something other than plain sliding goes on; see [`Sender::refresh`].
+    pub(crate) disordered: bool,
+    /// When last polled, the congestion window was what held us back.
+    pub(crate) cwnd_limited: bool,
+    /// The persist timer has expired: probe.
+    pub(crate) probe_due: bool,
+    /// Retransmission timer while something is in flight, else the timer for zero-window probes.
+    pub(crate) retransmit: Timer,
+    pub(crate) congestion: Congestion,
+    pub(crate) rtt: Rtt,
+    /// The segment whose round trip is measured: its end, and when it was sent (RFC 6298 §3).
+    timed: Option<(SeqNumber, Instant)>,
+    last_sent: Instant,
+    /// Timeouts and probes since the peer last showed that it lives.
+    pub(crate) unanswered: u8,
+    /// Probes sent since the window closed.
+    pub(crate) probes: u8,
+    pub(crate) recovery: Recovery,
+    pub(crate) scoreboard: Scoreboard,
+    send_buffer_bytes: u32,
+    pub(crate) iss: SeqNumber,
+}
+
+impl Sender {
+    pub(crate) fn new(config: &Config, iss: SeqNumber, mss: u16) -> Sender {
+        Sender {
+            snd_una: iss,
+            snd_nxt: iss,
+            snd_max: iss,
+            snd_end: iss + 1,
+            queue_front: iss + 1,
+            snd_wnd: 0,
+            snd_wl1: SeqNumber::default(),
+            snd_wl2: SeqNumber::default(),
+            max_snd_wnd: 0,
+            snd_wind_shift: 0,
+            nagle: config.nagle,
+            fin_queued: false,
+            disordered: false,
+            cwnd_limited: false,
+            probe_due: false,
+            retransmit: Timer::OFF,
+            congestion: Congestion::new(config.congestion, u32::from(mss).max(1)),
+            rtt: Rtt::new(config),
+            timed: None,
+            last_sent: Instant::ZERO,
+            unanswered: 0,
+            probes: 0,
+            recovery: Recovery::default(),
+            scoreboard: Scoreboard::default(),
+            send_buffer_bytes: config.send_buffer_bytes,
+            iss,
+        }
+    }
+
+    /// Sequence numbers in flight: sent and not acknowledged (FlightSize of RFC 5681 §2).
+    #[inline]
+    pub(crate) fn flight_size(&self) -> u32 {
+        self.snd_nxt - self.snd_una
+    }
+
+    /// Sequence numbers that wait to be sent for the first time.
+    #[inline]
+    pub(crate) fn unsent(&self) -> u32 {
+        self.snd_end - self.snd_nxt
+    }
+
+    /// One past the last byte of data.
+    #[inline]
+    pub(crate) fn data_end(&self) -> SeqNumber {
+        self.snd_end - u32::from(self.fin_queued)
+    }
+
+    /// Whether our FIN has been sent and acknowledged.
+    pub(crate) fn is_fin_acked(&self) -> bool {
+        self.fin_queued && self.snd_una == self.snd_end
+    }
+
+    pub(crate) fn send(&mut self, bytes: u32) {
+        debug_assert!(!self.fin_queued, "no data after the FIN");
+        self.snd_end += bytes;
+    }
+
+    pub(crate) fn queue_fin(&mut self) {
+        debug_assert!(!self.fin_queued);
+        self.fin_queued = true;
+        self.snd_end += 1;
+    }
+
+    /// Bytes of data in the caller's queue.
+    pub(crate) fn queued(&self) -> u32 {
+        self.data_end() - self.queue_front
+    }
+
+    pub(crate) fn space(&self) -> u32 {
+        self.send_buffer_bytes.saturating_sub(self.queued())
+    }
+
+    /// Bytes at the front of the caller's queue that are acknowledged.
+    #[inline]
+    pub(crate) fn acked(&self) -> u32 {
+        // SND.UNA is the SYN's place before and the FIN's after the data.
+        let una = self
+            .snd_una
+            .earliest(self.data_end())
+            .latest(self.queue_front);
+        una - self.queue_front
+    }
+
+    pub(crate) fn take_acked(&mut self) -> u32 {
+        let acked = self.acked();
+        self.queue_front += acked;
+        acked
+    }
+
+    /// The handshake is over: our SYN is acknowledged and the peer's window is known.
+    pub(crate) fn start(&mut self, now: Instant, smss: u32, lost_syn: bool) {
+        self.snd_una = self.iss + 1;
+        self.congestion.start(smss, lost_syn);
+        self.measure(now, self.snd_una);
+        if lost_syn {
+            self.rtt.start_after_lost_syn();
+        }
+        self.unanswered = 0;
+        self.retransmit = Timer::OFF;
+    }
+
+    /// Takes SND.WND from a segment whatever came before (the handshake's).
+    pub(crate) fn start_window(&mut self, seq: SeqNumber, ack: SeqNumber, window: u32) {
+        self.snd_wnd = window;
+        self.max_snd_wnd = self.max_snd_wnd.max(window);
+        self.snd_wl1 = seq;
+        self.snd_wl2 = ack;
+    }
+
+    /// Updates SND.WND unless the segment is older than the one last used (RFC 9293 §3.10.7.4, fifth check).
+    #[inline]
+    pub(crate) fn update_window(
+        &mut self,
+        now: Instant,
+        seq: SeqNumber,
+        ack: SeqNumber,
+        field: u16,
+    ) {
+        let newer = self.snd_wl1.is_before(seq)
+            || (self.snd_wl1 == seq && self.snd_wl2.is_at_or_before(ack));
+        if !newer {
+            return;
+        }
+        self.snd_wl1 = seq;
+        self.snd_wl2 = ack;
+        let window = u32::from(field) << self.snd_wind_shift;
+        if window != self.snd_wnd {
+            self.change_window(now, window);
+        }
+    }
+
+    fn change_window(&mut self, now: Instant, window: u32) {
+        let was_closed = self.snd_wnd == 0;
+        self.snd_wnd = window;
+        self.max_snd_wnd = self.max_snd_wnd.max(window);
+        if window == 0 {
+            return;
+        }
+        if self.flight_size() == 0 {
+            // A probe's backoff means nothing for the new window: poll sends, or starts waiting anew.
+            self.retransmit = Timer::OFF;
+            self.probe_due = false;
+            self.probes = 0;
+        } else if was_closed && (self.unanswered > 0 || self.probes > 0) {
+            // The peer has thrown away what the timeouts sent into its closed window.
+            self.probes = 0;
+            self.unanswered = 0;
+            self.retransmit_all();
+            self.arm(now);
+        }
+    }
+
+    /// Takes an ACK that moves SND.UNA while nothing is out of the ordinary.
+    #[inline]
+    pub(crate) fn slide(&mut self, now: Instant, ack: SeqNumber) {
+        let bytes = ack - self.snd_una;
+        self.snd_una = ack;
+        if let Some((end, _)) = self.timed
+            && end.is_at_or_before(ack)
+        {
+            self.measure(now, ack);
+        }
+        self.unanswered = 0;
+        self.probes = 0;
+        if self.cwnd_limited {
+            let srtt = self.rtt.srtt();
+            self.congestion.on_ack(Acked { now, bytes, srtt });
+        }
+        self.rearm(now);
+    }
+
+    /// RFC 6298 §5.2 and §5.3: after an ACK of new data.
+    #[inline]
+    pub(crate) fn rearm(&mut self, now: Instant) {
+        if self.snd_una == self.snd_nxt {
+            self.retransmit = Timer::OFF;
+        } else {
+            self.arm(now);
+        }
+    }
+
+    /// The retransmission timer runs from now.
+    #[inline]
+    pub(crate) fn arm(&mut self, now: Instant) {
+        self.retransmit = Timer::after(now, self.rtt.rto());
+    }
+
+    /// Takes the measurement if the timed segment is acknowledged.
+    pub(crate) fn measure(&mut self, now: Instant, ack: SeqNumber) {
+        if let Some((end, sent)) = self.timed
+            && end.is_at_or_before(ack)
+        {
+            self.rtt.sample(now.since(sent).as_nanos() as u64);
+            self.timed = None;
+        }
+    }
+
+    /// Karn's rule: what is sent again measures nothing (RFC 6298 §3).
+    pub(crate) fn stop_measuring(&mut self) {
+        self.timed = None;
+    }
+
+    /// Accounts for `octets` new sequence numbers from SND.NXT on, which leave now.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, now: Instant, octets: u32) {
+        if self.snd_nxt == self.snd_una {
+            // RFC 6298 §5.1; a probe timer that ran gives way.
+            self.arm(now);
+        }
+        self.snd_nxt += octets;
+        self.snd_max = self.snd_max.latest(self.snd_nxt);
+        if self.timed.is_none() {
+            self.timed = Some((self.snd_nxt, now));
+        }
+        self.last_sent = now;
+        self.probe_due = false;
+    }
+
+    /// Our SYN or SYN-ACK leaves; `again` if it did before.
+    pub(crate) fn on_handshake_sent(&mut self, now: Instant, again: bool) {
+        self.snd_nxt = self.iss + 1;
+        self.snd_max = self.snd_nxt;
+        self.timed = if again {
+            None
+        } else {
+            Some((self.snd_nxt, now))
+        };
+        self.arm(now);
+    }
+
+    /// A probe of a closed window leaves.
+    pub(crate) fn on_probe_sent(&mut self) {
+        self.snd_max = self.snd_max.latest(self.snd_nxt + 1);
+        self.refresh();
+    }
+
+    /// A restart after idling begins with the initial window (RFC 5681 §4.1).
+    #[inline]
+    fn start_after_idle(&mut self, now: Instant) {
+        if self.snd_una == self.snd_nxt
+            && now.nanos().saturating_sub(self.last_sent.nanos()) > self.rtt.rto()
+        {
+            self.congestion.on_idle();
+        }
+    }
+
+    /// How many sequence numbers of new data may leave in one segment now; 0 if none.
+    #[inline]
+    pub(crate) fn allowance(&mut self, now: Instant) -> u32 {
+        let unsent = self.unsent();
+        self.cwnd_limited = false;
+        if unsent == 0 {
+            return 0;
+        }
+        self.start_after_idle(now);
+        let smss = self.congestion.smss();
+        // A FIN rides on a full last segment: it takes no room in it.
+        let wanted = if unsent == smss + 1 && self.fin_queued {
+            unsent
+        } else {
+            unsent.min(smss)
+        };
+        let flight_size = self.flight_size();
+        let in_window = self.snd_wnd.saturating_sub(flight_size);
+        let octets = if wanted <= in_window {
+            // Nagle (RFC 9293 §3.7.4): a small last segment waits for what is in flight. A FIN pushes it.
+            if wanted < smss && self.nagle && flight_size != 0 && !self.fin_queued {
+                return 0;
+            }
+            wanted
+        } else if in_window > 0 && (in_window >= smss || in_window >= self.max_snd_wnd / 2) {
+            // RFC 9293 §3.8.6.2.1: a part, if the window is at least half of the largest seen.
+            in_window
+        } else {
+            return 0;
+        };
+        let pipe = if self.disordered {
+            self.pipe()
+        } else {
+            flight_size
+        };
+        if octets.min(smss) > self.congestion.cwnd().saturating_sub(pipe) {
+            self.cwnd_limited = true;
+            return 0;
+        }
+        octets
+    }
+
+    /// Whether data waits, nothing is in flight and no timer runs: the window is closed, or too silly to use.
+    #[inline]
+    pub(crate) fn must_persist(&self) -> bool {
+        self.snd_una == self.snd_nxt && self.snd_end != self.snd_nxt && !self.retransmit.is_armed()
+    }
+
+    /// Waits for the window to open, to probe at last (RFC 9293 §3.8.6.1, and the override timeout of §3.8.6.2.1).
+    pub(crate) fn persist(&mut self, now: Instant) {
+        self.retransmit = Timer::after(now, self.rtt.rto_doubled(self.probes));
+    }
+}

@@ -1,0 +1,299 @@
+//! The transmission control block: one connection and its user calls (RFC 9293 §3.3.1, §3.10.1 to §3.10.6).
+
+use crate::connection::{Connection, Reset};
+use crate::receiver::Receiver;
+use crate::recovery::Expiry;
+use crate::sender::Sender;
+use crate::state::{State, Step};
+use crate::timers::{Timer, nanos};
+use crate::{Config, Events, MAX_WINDOW_BYTES, Payload};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::time::{Duration, Instant};
+
+/// One connection. The crate's documentation says how to drive it.
+pub struct Tcb<P: Payload> {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver<P>,
+    pub(crate) connection: Connection,
+}
+
+impl<P: Payload> Tcb<P> {
+    /// Active OPEN (RFC 9293 §3.10.1): the SYN comes out of [`poll_transmit`](Tcb::poll_transmit).
+    ///
+    /// `mss` is the segment size that our side announces, from the MTU less 40 or 60 bytes (RFC 6691 §2): 88 to 65,535.
+    pub fn connect(config: &Config, iss: SeqNumber, mss: u16, now: Instant) -> Tcb<P> {
+        Tcb::new(config, iss, mss, State::SynSent, now)
+    }
+
+    /// A listener's answer to a SYN (RFC 9293 §3.10.7.2): the SYN-ACK comes out of
+    /// [`poll_transmit`](Tcb::poll_transmit). `syn` is one that [`listen`](crate::listen) accepts; of its segment, only
+    /// the SYN and its options are taken.
+    ///
+    /// `mss` is as in [`connect`](Tcb::connect).
+    pub fn accept(
+        config: &Config,
+        iss: SeqNumber,
+        mss: u16,
+        syn: &TcpHeader,
+        now: Instant,
+    ) -> Tcb<P> {
+        let mut tcb = Tcb::new(config, iss, mss, State::SynReceived, now);
+        tcb.take_syn(now, syn);
+        tcb
+    }
+
+    fn new(config: &Config, iss: SeqNumber, mss: u16, state: State, now: Instant) -> Tcb<P> {
+        let config = config.bounded();
+        Tcb {
+            sender: Sender::new(&config, iss, mss),
+            receiver: Receiver::new(&config, mss),
+            connection: Connection::new(&config, mss, state, now),
+        }
+    }
+
+    /// What this connection's timestamps add to the clock ([`isn::timestamp_offset`](crate::isn::timestamp_offset)); to
+    /// be set before the first segment is transmitted. 0 unless set.
+    pub fn set_timestamp_offset(&mut self, offset: u32) {
+        debug_assert_eq!(self.connection.handshakes_sent, 0);
+        self.connection.ts_offset = offset;
+    }
+
+    /// SEND (RFC 9293 §3.10.2): the caller has appended so many bytes to what there is to send.
+    ///
+    /// False, and nothing has changed, if the user has closed, the connection is over, or more than 2^30 bytes would wait.
+    /// Keeping to [`send_space`](Tcb::send_space) is the caller's.
+    pub fn send(&mut self, bytes: u32) -> bool {
+        let open = self.connection.state.may_send() && !self.connection.close_pending;
+        let room = MAX_WINDOW_BYTES.saturating_sub(self.sender.queued());
+        if !open || bytes > room {
+            return false;
+        }
+        self.sender.send(bytes);
+        true
+    }
+
+    /// Bytes of the send buffer that are free.
+    pub fn send_space(&self) -> u32 {
+        self.sender.space()
+    }
+
+    /// Bytes acknowledged since this was last asked: the caller releases them from the front of what there is to send
+    /// before it calls [`poll_transmit`](Tcb::poll_transmit), whose offsets count from there.
+    #[inline]
+    pub fn take_acked(&mut self) -> u32 {
+        self.sender.take_acked()
+    }
+
+    /// RECEIVE (RFC 9293 §3.10.3): the application has taken so many of the bytes delivered.
+    #[inline]
+    pub fn receive(&mut self, bytes: u32) {
+        self.receiver.receive(bytes);
+    }
+
+    /// CLOSE (RFC 9293 §3.10.4): no more will be sent. What waits still goes, then a FIN; the peer may go on sending.
+    ///
+    /// In SYN-SENT the connection is over at once, as [`state`](Tcb::state) tells.
+    pub fn close(&mut self, now: Instant) {
+        match self.connection.state {
+            State::SynSent => self.end(&mut Events::empty()),
+            State::SynReceived => self.connection.close_pending = true,
+            State::Established | State::CloseWait => {
+                self.connection.advance(now, Step::Close);
+                self.sender.queue_fin();
+            }
+            _ => {}
+        }
+    }
+
+    /// Nobody will read any more: data that still comes is answered with a RST, which ends the connection
+    /// (RFC 9293 §3.6.1), and FIN-WAIT-2 is bounded by [`Config::fin_wait_2`].
+    pub fn shut_receive(&mut self, now: Instant) {
+        self.connection.unread = true;
+        self.receiver.discard();
+        if self.connection.state == State::FinWait2 {
+            let stay = nanos(self.connection.config.fin_wait_2);
+            self.connection.lifetime = Timer::after(now, stay);
+        }
+    }
+
+    /// ABORT (RFC 9293 §3.10.5): the connection is over at once. Where the peer must be told, a RST comes out of
+    /// [`poll_transmit`](Tcb::poll_transmit).
+    pub fn abort(&mut self) {
+        let told = matches!(
+            self.connection.state,
+            State::SynReceived
+                | State::Established
+                | State::FinWait1
+                | State::FinWait2
+                | State::CloseWait
+        );
+        let reset = Reset {
+            seq: self.sender.snd_nxt,
+            with_ack: true,
+        };
+        self.end(&mut Events::empty());
+        self.connection.reset = told.then_some(reset);
+    }
+
+    /// When [`on_deadline`](Tcb::on_deadline) is to be called next.
+    #[inline]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.sender
+            .retransmit
+            .earliest(self.receiver.delayed_ack)
+            .earliest(self.connection.lifetime)
+            .deadline()
+    }
+
+    /// Time has passed (RFC 9293 §3.10.8). Call [`poll_transmit`](Tcb::poll_transmit) afterwards.
+    pub fn on_deadline(&mut self, now: Instant) -> Events {
+        let mut events = Events::empty();
+        if self.connection.lifetime.is_due(now) {
+            self.end(&mut events);
+            return events;
+        }
+        if self.receiver.delayed_ack.is_due(now) {
+            self.receiver.delayed_ack = Timer::OFF;
+            self.receiver.ack_now |= self.receiver.has_unacknowledged();
+        }
+        if self.sender.retransmit.is_due(now) {
+            let patience = self.connection.patience();
+            let expiry = if self.connection.state.is_synchronized() {
+                self.sender.on_expiry(now, patience)
+            } else {
+                self.connection.handshake_due = true;
+                self.sender.on_handshake_expiry(now, patience)
+            };
+            if expiry == Expiry::GiveUp {
+                events |= Events::TIMED_OUT;
+                self.end(&mut events);
+            }
+        }
+        events
+    }
+
+    /// Whether a SYN for the same tuple may open a new connection though this one is in TIME-WAIT: it is certain to be
+    /// new by its timestamp (RFC 6191 §2) or its sequence number (RFC 9293 §3.6.1, MAY-2).
+    pub fn reusable_by(&self, syn: &TcpHeader) -> bool {
+        let plain = TcpFlags::SYN.0 | TcpFlags::ACK.0 | TcpFlags::RST.0;
+        if self.connection.state != State::TimeWait || syn.flags.0 & plain != TcpFlags::SYN.0 {
+            return false;
+        }
+        let later = syn.seq.is_after(self.receiver.rcv_nxt);
+        if self.connection.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS) {
+            let ticks = syn.ts_value.wrapping_sub(self.receiver.ts_recent) as i32;
+            return ticks > 0 || (ticks == 0 && later);
+        }
+        later
+    }
+
+    /// The state of RFC 9293 §3.3.2.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.connection.state
+    }
+
+    /// Payload bytes in a full segment that we send: what both sides agreed on, less options in every segment
+    /// (RFC 6691 §2). Before the handshake is over, our side's offer.
+    #[inline]
+    pub fn mss(&self) -> u32 {
+        self.connection.smss
+    }
+
+    /// STATUS (RFC 9293 §3.10.6).
+    pub fn status(&self) -> Status {
+        let (connection, sender, receiver) = (&self.connection, &self.sender, &self.receiver);
+        Status {
+            state: connection.state,
+            snd_una: sender.snd_una,
+            snd_nxt: sender.snd_nxt,
+            snd_wnd: sender.snd_wnd,
+            unsent_bytes: sender.unsent(),
+            rcv_nxt: receiver.rcv_nxt,
+            rcv_wnd: receiver.rcv_wnd(),
+            unread_bytes: receiver.buffered(),
+            smss: connection.smss,
+            cwnd: sender.congestion.cwnd(),
+            ssthresh: sender.congestion.ssthresh(),
+            pipe: sender.pipe(),
+            srtt: Duration::from_nanos(sender.rtt.srtt()),
+            rttvar: Duration::from_nanos(sender.rtt.rttvar()),
+            rto: Duration::from_nanos(sender.rtt.rto()),
+            timestamps: connection.timestamps,
+            sack: connection.sack,
+            snd_wind_shift: sender.snd_wind_shift,
+            recovering: sender.is_recovering(),
+        }
+    }
+
+    /// The connection is over.
+    pub(crate) fn end(&mut self, events: &mut Events) {
+        self.connection.state = State::Closed;
+        self.connection.lifetime = Timer::OFF;
+        self.connection.handshake_due = false;
+        self.connection.reset = None;
+        self.sender.retransmit = Timer::OFF;
+        self.receiver.delayed_ack = Timer::OFF;
+        self.receiver.discard();
+        *events |= Events::CLOSED;
+    }
+
+    #[inline]
+    pub(crate) fn check_invariants(&self) {
+        let sender = &self.sender;
+        debug_assert!(sender.snd_una.is_at_or_before(sender.snd_nxt));
+        debug_assert!(sender.snd_nxt.is_at_or_before(sender.snd_max));
+        debug_assert!(sender.snd_max.is_at_or_before(sender.snd_end));
+        debug_assert!(self.receiver.rcv_wnd() <= MAX_WINDOW_BYTES);
+        debug_assert!(
+            !self.connection.state.is_synchronized()
+                || sender.flight_size() == 0
+                || sender.retransmit.is_armed(),
+            "something is in flight and no timer runs"
+        );
+    }
+}
+
+/// A connection's variables, in the RFCs' words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// The state of RFC 9293 §3.3.2.
+    pub state: State,
+    /// SND.UNA: the oldest sequence number not acknowledged.
+    pub snd_una: SeqNumber,
+    /// SND.NXT: the next sequence number to send.
+    pub snd_nxt: SeqNumber,
+    /// SND.WND in bytes, scaled.
+    pub snd_wnd: u32,
+    /// Sequence numbers that wait to be sent for the first time.
+    pub unsent_bytes: u32,
+    /// RCV.NXT: the next sequence number expected.
+    pub rcv_nxt: SeqNumber,
+    /// RCV.WND in bytes, as announced.
+    pub rcv_wnd: u32,
+    /// Bytes delivered and not yet taken by the application.
+    pub unread_bytes: u32,
+    /// Payload bytes in a full segment that we send.
+    pub smss: u32,
+    /// Congestion window in bytes (RFC 5681 §2).
+    pub cwnd: u32,
+    /// Slow start threshold in bytes (RFC 5681 §2).
+    pub ssthresh: u32,
+    /// Bytes thought to be in the network (RFC 6675 §2).
+    pub pipe: u32,
+    /// Smoothed round-trip time (RFC 6298 §2); zero before the first measurement.
+    pub srtt: Duration,
+    /// Its variation.
+    pub rttvar: Duration,
+    /// Retransmission timeout, with its backoff.
+    pub rto: Duration,
+    /// Whether timestamps are in use (RFC 7323 §3).
+    pub timestamps: bool,
+    /// Whether selective acknowledgment is in use (RFC 2018).
+    pub sack: bool,
+    /// The shift of the peer's window (RFC 7323 §2).
+    pub snd_wind_shift: u8,
+    /// Whether lost segments are being repaired.
+    pub recovering: bool,
+}
