@@ -4,6 +4,7 @@ use crate::capture::CaptureError;
 use crate::tun::TunError;
 use crate::{Counters, MacAddress};
 use braidnet_message::{Pool, Run};
+use braidnet_sync::parker::Unparker;
 use std::os::fd::BorrowedFd;
 
 /// Bytes left free in front of every received packet, so that whoever forwards or answers it can prepend headers in
@@ -87,6 +88,23 @@ pub trait Receiver: Send {
     /// What becomes readable when a packet arrives, to sleep on; `None` for devices in memory.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Whether a packet waits, as far as that can be told without a system call: the last look between announcing
+    /// sleep and sleeping ([`Parker::announce`](braidnet_sync::parker::Parker::announce)). Devices with an
+    /// [`fd`](Receiver::fd) say `false`: that is what their fd tells.
+    fn has_waiting(&self) -> bool {
+        false
+    }
+
+    /// Asks for `unparker` to be called whenever packets have arrived, and when nothing will arrive any more; it
+    /// replaces an earlier one. `false` if this device wakes by its [`fd`](Receiver::fd) only.
+    ///
+    /// The first call comes before another thread sends to this queue (handing the other end to its thread after
+    /// the call does it); later calls may come at any time.
+    fn wake_with(&mut self, unparker: Unparker) -> bool {
+        let _ = unparker;
+        false
+    }
+
     /// Whether nothing will ever arrive again: the device was removed, or the other end closed and all it sent was
     /// taken. Its fd should no longer be waited on then: it stays ready for ever.
     fn is_gone(&self) -> bool {
@@ -110,7 +128,8 @@ pub trait Transmitter: Send {
     /// Only what the particular device says; the devices of this crate do not fail here.
     fn another(&self) -> Result<Box<dyn Transmitter>, DeviceError>;
 
-    /// What becomes writable when a device that was full can take packets again; `None` for devices in memory.
+    /// What becomes writable when a device that was full can take packets again; `None` for devices in memory, to which
+    /// whoever has packets left offers them again in its next turn.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// What this handle has sent and dropped.
@@ -159,6 +178,14 @@ impl<R: Receiver + ?Sized> Receiver for Box<R> {
         (**self).fd()
     }
 
+    fn has_waiting(&self) -> bool {
+        (**self).has_waiting()
+    }
+
+    fn wake_with(&mut self, unparker: Unparker) -> bool {
+        (**self).wake_with(unparker)
+    }
+
     fn is_gone(&self) -> bool {
         (**self).is_gone()
     }
@@ -198,9 +225,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
 /// An address for the stack on the other side of `host`: another one, individual and locally administered.
 pub(crate) fn station_beside(host: MacAddress) -> MacAddress {
-    let [first, middle @ .., last] = host.octets();
+    let [first, middle @ .., last] = host.0;
     let [b, c, d, e] = middle;
-    MacAddress::new([first & !0x01 | 0x02, b, c, d, e, last ^ 0x01])
+    MacAddress([first & !0x01 | 0x02, b, c, d, e, last ^ 0x01])
 }
 
 #[cfg(test)]
@@ -209,10 +236,10 @@ mod tests {
 
     #[test]
     fn the_stack_gets_a_local_address_that_is_not_the_hosts() {
-        for host in [[0; 6], [0xff; 6], [2, 1, 2, 3, 4, 5]].map(MacAddress::new) {
+        for host in [[0; 6], [0xff; 6], [2, 1, 2, 3, 4, 5]].map(MacAddress) {
             let station = station_beside(host);
             assert_ne!(station, host);
-            assert_eq!(station.octets()[0] & 0x03, 0x02, "{station:?}");
+            assert_eq!(station.0[0] & 0x03, 0x02, "{station:?}");
         }
     }
 }

@@ -19,14 +19,13 @@
 
 mod counters;
 mod device;
-mod mac;
 
 pub mod capture;
 pub mod memory;
 pub mod tun;
 
+pub use braidnet_wire::ethernet::MacAddress;
 pub use counters::{Counters, DropReason};
 pub use device::{
     Capabilities, Device, DeviceError, Medium, QueuePair, RECEIVE_HEADROOM, Receiver, Transmitter,
 };
-pub use mac::MacAddress;

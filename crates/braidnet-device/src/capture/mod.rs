@@ -33,6 +33,7 @@ use crate::{
     Capabilities, Counters, Device, DeviceError, Medium, QueuePair, Receiver, Transmitter,
 };
 use braidnet_message::{Message, Pool, Run};
+use braidnet_sync::parker::Unparker;
 use pcapng::PacketHeader;
 use sink::Sink;
 use std::fs::File;
@@ -258,6 +259,14 @@ impl<R: Receiver> Receiver for Captured<R> {
         self.inner.fd()
     }
 
+    fn has_waiting(&self) -> bool {
+        self.inner.has_waiting()
+    }
+
+    fn wake_with(&mut self, unparker: Unparker) -> bool {
+        self.inner.wake_with(unparker)
+    }
+
     fn is_gone(&self) -> bool {
         self.inner.is_gone()
     }
@@ -319,3 +328,6 @@ impl<D: Device> Device for Captured<D> {
         Ok(queues.into_iter().map(wrap).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,8 @@ struct State {
     flushes_asked: u64,
     flushes_done: u64,
     closing: bool,
+    /// The writer has returned or panicked.
+    finished: bool,
     error: Option<Arc<io::Error>>,
 }
 
@@ -109,7 +111,7 @@ impl Sink {
         state.flushes_asked += 1;
         let mine = state.flushes_asked;
         self.work.notify_one();
-        while state.flushes_done < mine {
+        while state.flushes_done < mine && !state.finished {
             self.written.wait(&mut state);
         }
         state.error.clone().map_or(Ok(()), Err)
@@ -128,6 +130,8 @@ impl Sink {
 
     /// The writer: returns once the sink is closed and all is written.
     pub fn write_to(&self, mut writer: impl Write) {
+        // Dropped after the lock is given back, also where the writer panics.
+        let _finish = Finish(self);
         let mut spare = Vec::new();
         let mut state = self.state.lock();
         loop {
@@ -146,8 +150,6 @@ impl Sink {
             state.flushes_done = flushing;
             self.written.notify_all();
             if state.closing && state.filling.is_empty() {
-                state.flushes_done = state.flushes_asked;
-                self.written.notify_all();
                 return;
             }
         }
@@ -163,5 +165,19 @@ impl Sink {
                 return;
             }
         }
+    }
+}
+
+/// Lets go those who wait for a writer that is no more.
+struct Finish<'a>(&'a Sink);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.finished = true;
+        if std::thread::panicking() && state.error.is_none() {
+            state.error = Some(Arc::new(io::Error::other("the writer panicked")));
+        }
+        self.0.written.notify_all();
     }
 }

@@ -3,6 +3,7 @@
 use super::side::MemoryReceiver;
 use crate::{Counters, RECEIVE_HEADROOM, Receiver};
 use braidnet_message::{Message, Pool, Run};
+use braidnet_sync::parker::Unparker;
 use std::os::fd::BorrowedFd;
 
 /// Copies every packet into a buffer of the receiver's pool.
@@ -49,6 +50,14 @@ impl Receiver for CopyingReceiver {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn has_waiting(&self) -> bool {
+        self.waiting.is_some() || self.inner.has_waiting()
+    }
+
+    fn wake_with(&mut self, unparker: Unparker) -> bool {
+        self.inner.wake_with(unparker)
     }
 
     fn is_gone(&self) -> bool {

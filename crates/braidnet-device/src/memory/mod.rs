@@ -45,8 +45,8 @@
 //! lock that its transmitters share from then on, so that packets of several processors keep the order in which they
 //! were given to the device.
 
+mod bell;
 mod copying;
-mod ring;
 mod side;
 #[cfg(test)]
 mod tests;
@@ -61,8 +61,8 @@ use {
     braidnet_message::Message,
 };
 
-/// Joins two ends in memory. Each direction of each queue holds at most `depth` packets, at least 1; what does not fit
-/// stays in the sender's run.
+/// Joins two ends in memory. Each direction of each queue holds exactly `depth` packets (0 counts as 1); what does not
+/// fit stays in the sender's run. Every ring takes its memory now: 8 bytes per packet, rounded up to a power of two.
 ///
 /// Both ends have these capabilities; on Ethernet the second answers to an address of its own, which differs from the
 /// first's in the last bit.

@@ -1,8 +1,10 @@
 //! The two ends of one direction of one queue.
 
-use super::ring::{Consumer, Producer, ring};
+use super::bell::{Bell, LastRing};
 use crate::{Counters, DeviceError, DropReason, Receiver, Transmitter};
 use braidnet_message::{Kind, Message, Pool, Run};
+use braidnet_sync::parker::Unparker;
+use braidnet_sync::ring::spsc::{Consumer, Producer, ring};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::mem;
@@ -11,35 +13,49 @@ use std::sync::Arc;
 
 /// A direction for `depth` packets of at most `packet_max` bytes.
 pub fn direction(depth: usize, packet_max: usize) -> (MemoryTransmitter, MemoryReceiver) {
-    let (producer, consumer) = ring(depth);
+    let (producer, consumer) = ring(depth.max(1));
+    let bell = Arc::new(Bell::default());
+    let line = Line {
+        producer,
+        bell: LastRing(bell.clone()),
+    };
     let transmitter = MemoryTransmitter {
-        way: RefCell::new(Way::Alone(producer)),
-        packet_max,
+        way: RefCell::new(Way::Alone(line)),
+        gate: Gate {
+            packet_max,
+            counters: Counters::default(),
+        },
         held_back: Run::new(),
-        counters: Counters::default(),
     };
     let receiver = MemoryReceiver {
         ring: consumer,
+        bell,
         counters: Counters::default(),
     };
     (transmitter, receiver)
 }
 
+/// The sending half of a direction. When it is dropped the ring says so, and then the bell rings (in the fields' order).
+struct Line {
+    producer: Producer<Message>,
+    bell: LastRing,
+}
+
 /// The way into the ring.
 enum Way {
     /// This transmitter's own.
-    Alone(Producer<Message>),
+    Alone(Line),
     /// Shared with other transmitters.
-    Shared(Arc<Mutex<Producer<Message>>>),
+    Shared(Arc<Mutex<Line>>),
     /// On its way from the first to the second; never seen outside [`Way::share`].
     Moving,
 }
 
 impl Way {
-    /// A second way, through the same producer.
+    /// A second way, through the same line.
     fn share(&mut self) -> Way {
         let shared = match mem::replace(self, Way::Moving) {
-            Way::Alone(producer) => Arc::new(Mutex::new(producer)),
+            Way::Alone(line) => Arc::new(Mutex::new(line)),
             Way::Shared(shared) => shared,
             Way::Moving => return Way::Moving,
         };
@@ -53,71 +69,67 @@ pub struct MemoryTransmitter {
     /// A cell because [`Transmitter::another`] changes it through a shared reference. Transmitting borrows it
     /// exclusively and pays nothing for it.
     way: RefCell<Way>,
-    packet_max: usize,
+    gate: Gate,
     /// Empty between calls; kept for its memory.
     held_back: Run,
-    counters: Counters,
 }
 
-impl MemoryTransmitter {
-    /// Takes packets out of `run` until it is empty or the ring full.
-    fn push(
-        counters: &mut Counters,
-        packet_max: usize,
-        producer: &mut Producer<Message>,
-        run: &mut Run,
-        held: &mut Run,
-    ) {
-        let closed = producer.is_closed();
-        let room = producer.room();
-        let mut admit = |mut message: Message| {
-            let length = message.total_len();
-            match refusal(length, packet_max, closed) {
-                Some(reason) => {
-                    counters.count_drop(reason);
-                    None
-                }
-                None => {
-                    counters.count_packet(length);
-                    forget_metadata(&mut message);
-                    Some(message)
-                }
+impl Line {
+    /// Takes packets off the front of `run` until it is empty or the ring full, and wakes the receiver. `held` is empty
+    /// before and after.
+    fn send(&mut self, gate: &mut Gate, run: &mut Run, held: &mut Run) {
+        let producer = &mut self.producer;
+        if producer.is_abandoned() {
+            for message in run.drain() {
+                drop(message);
+                gate.counters.count_drop(DropReason::DeviceGone);
             }
-        };
-        if room >= run.len() || closed {
-            producer.push_all(run.drain().filter_map(admit));
             return;
         }
-        // The run lends its front only as a whole: what is behind the front is put back.
-        mem::swap(run, held);
-        let mut left = room;
-        let mut waiting = held.drain();
-        while left > 0
-            && let Some(message) = waiting.next()
-        {
-            if let Some(message) = admit(message) {
-                producer.push_all(std::iter::once(message));
-                left -= 1;
-            }
+        if producer.room_for(run.len()) >= run.len() {
+            producer.push_iter(&mut run.drain().filter_map(|message| gate.admit(message)));
+        } else {
+            // A run is drained as a whole, so what does not fit is put back.
+            mem::swap(run, held);
+            let mut waiting = held.drain();
+            producer.push_iter(&mut waiting.by_ref().filter_map(|message| gate.admit(message)));
+            run.extend(waiting);
         }
-        run.extend(waiting);
+        self.bell.0.ring();
     }
 }
 
-/// Why a packet of `length` bytes never leaves.
-fn refusal(length: usize, packet_max: usize, closed: bool) -> Option<DropReason> {
-    if closed {
-        Some(DropReason::DeviceGone)
-    } else if length > packet_max {
-        Some(DropReason::TransmitOversize)
-    } else if length == 0 {
-        Some(DropReason::TransmitEmpty)
-    } else {
-        None
+/// What decides over packets that are to leave, and counts them.
+struct Gate {
+    packet_max: usize,
+    counters: Counters,
+}
+
+impl Gate {
+    /// The packet as it goes over the wire; `None` if it is dropped.
+    #[inline]
+    fn admit(&mut self, mut message: Message) -> Option<Message> {
+        let length = message.total_len();
+        if length == 0 || length > self.packet_max {
+            self.refuse(message);
+            return None;
+        }
+        self.counters.count_packet(length);
+        forget_metadata(&mut message);
+        Some(message)
+    }
+
+    #[cold]
+    fn refuse(&mut self, message: Message) {
+        self.counters.count_drop(match message.total_len() {
+            0 => DropReason::TransmitEmpty,
+            _ => DropReason::TransmitOversize,
+        });
     }
 }
 
 /// Takes off the message what the sender knew of it, so that the receiver finds what a real device would have given it.
+#[inline]
 fn forget_metadata(message: &mut Message) {
     message.set_kind(Kind::Data);
     message.set_band(0);
@@ -126,11 +138,18 @@ fn forget_metadata(message: &mut Message) {
     message.set_position(0);
     message.set_ticket(0);
     message.set_sum(None);
-    let mut rest = message.take_continuation();
+    if let Some(rest) = message.take_continuation() {
+        forget_sums(message, rest);
+    }
+}
+
+/// Puts the blocks of `rest` back behind `head`, without their sums.
+fn forget_sums(head: &mut Message, rest: Message) {
+    let mut rest = Some(rest);
     while let Some(mut block) = rest {
         rest = block.take_continuation();
         block.set_sum(None);
-        message.push_continuation(block);
+        head.push_continuation(block);
     }
 }
 
@@ -139,17 +158,10 @@ impl Transmitter for MemoryTransmitter {
         if run.is_empty() {
             return;
         }
-        let MemoryTransmitter {
-            way,
-            packet_max,
-            held_back,
-            counters,
-        } = self;
-        match way.get_mut() {
-            Way::Alone(producer) => Self::push(counters, *packet_max, producer, run, held_back),
-            Way::Shared(producer) => {
-                Self::push(counters, *packet_max, &mut producer.lock(), run, held_back)
-            }
+        let (gate, held) = (&mut self.gate, &mut self.held_back);
+        match self.way.get_mut() {
+            Way::Alone(line) => line.send(gate, run, held),
+            Way::Shared(line) => line.lock().send(gate, run, held),
             Way::Moving => {}
         }
     }
@@ -157,9 +169,11 @@ impl Transmitter for MemoryTransmitter {
     fn another(&self) -> Result<Box<dyn Transmitter>, DeviceError> {
         Ok(Box::new(MemoryTransmitter {
             way: RefCell::new(self.way.borrow_mut().share()),
-            packet_max: self.packet_max,
+            gate: Gate {
+                packet_max: self.gate.packet_max,
+                counters: Counters::default(),
+            },
             held_back: Run::new(),
-            counters: Counters::default(),
         }))
     }
 
@@ -168,22 +182,21 @@ impl Transmitter for MemoryTransmitter {
     }
 
     fn counters(&self) -> Counters {
-        self.counters
+        self.gate.counters
     }
 }
 
 /// The receiver's end, which passes the pointer.
 pub struct MemoryReceiver {
     ring: Consumer<Message>,
+    bell: Arc<Bell>,
     counters: Counters,
 }
 
 impl MemoryReceiver {
     /// Takes the next packet off the ring, uncounted.
     pub fn pop(&mut self) -> Option<Message> {
-        let mut popped = None;
-        self.ring.pop_each(1, |message| popped = Some(message));
-        popped
+        self.ring.pop()
     }
 
     /// Counts a packet that was popped.
@@ -194,20 +207,30 @@ impl MemoryReceiver {
 
 impl Receiver for MemoryReceiver {
     fn receive(&mut self, _pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        let counters = &mut self.counters;
-        self.ring.pop_each(max, |message| {
-            counters.count_packet(message.total_len());
+        let ready = self.ring.ready(max).min(max);
+        for message in (0..ready).map_while(|_| self.ring.pop()) {
+            self.counters.count_packet(message.total_len());
             into.push(message);
-        })
+        }
+        ready
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
+    fn has_waiting(&self) -> bool {
+        !self.ring.is_empty()
+    }
+
+    fn wake_with(&mut self, unparker: Unparker) -> bool {
+        self.bell.wake_with(unparker);
+        true
+    }
+
     fn is_gone(&self) -> bool {
         // In this order: what was sent before the last transmitter went is seen.
-        self.ring.is_closed() && self.ring.is_empty()
+        self.ring.is_abandoned() && self.ring.is_empty()
     }
 
     fn counters(&self) -> Counters {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{DropReason, RECEIVE_HEADROOM};
 use braidnet_message::{Arena, Kind, Message, Pool, Run};
+use braidnet_sync::parker::{Parker, Wake};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -175,7 +176,7 @@ fn queues_do_not_mix() {
 
 #[test]
 fn ethernet_ends_have_different_addresses() {
-    let address = crate::MacAddress::new([2, 0, 0, 0, 0, 1]);
+    let address = crate::MacAddress([2, 0, 0, 0, 0, 1]);
     let (near, far) = wire(Capabilities::ethernet(address, 1500), 4);
     assert_eq!(near.capabilities().medium, Medium::Ethernet { address });
     assert_ne!(near.capabilities().medium, far.capabilities().medium);
@@ -213,6 +214,51 @@ fn an_end_that_is_gone_is_noticed() {
         far.transmitter.counters().dropped(DropReason::DeviceGone),
         1
     );
+}
+
+#[test]
+fn a_full_ring_that_nobody_empties_any_more_takes_everything() {
+    let mut pool = pool();
+    let (near, far) = wire(Capabilities::ip(1500), 2);
+    let mut near = open(near);
+    let mut run = packets(&mut pool, 0..3);
+    near.transmitter.transmit(&mut run);
+    drop(far);
+    near.transmitter.transmit(&mut run);
+    assert!(run.is_empty());
+    assert_eq!(
+        near.transmitter.counters().dropped(DropReason::DeviceGone),
+        1
+    );
+}
+
+#[test]
+fn a_sleeping_receiver_is_woken_by_packets_and_by_the_end() {
+    let at_most = std::time::Duration::from_secs(60);
+    let mut pool = pool();
+    let (near, far) = wire(Capabilities::ip(1500), 4);
+    let (mut near, mut far) = (open(near), open(far));
+    let mut parker = Parker::new();
+    assert!(far.receiver.wake_with(parker.unparker()));
+
+    let announced = parker.announce();
+    assert!(!far.receiver.has_waiting());
+    near.transmitter.transmit(&mut packets(&mut pool, [1]));
+    assert!(far.receiver.has_waiting());
+    assert_eq!(announced.park_timeout(at_most), Wake::Unparked);
+
+    let mut other = Parker::new();
+    assert!(far.receiver.wake_with(other.unparker()));
+    let (first, second) = (parker.announce(), other.announce());
+    near.transmitter.transmit(&mut packets(&mut pool, [2]));
+    assert!(!first.cancel(), "replaced");
+    assert!(second.cancel());
+
+    let announced = other.announce();
+    drop(near);
+    assert_eq!(announced.park_timeout(at_most), Wake::Unparked);
+    far.receiver.receive(&mut pool, &mut Run::new(), 4);
+    assert!(far.receiver.is_gone() && !far.receiver.has_waiting());
 }
 
 #[test]

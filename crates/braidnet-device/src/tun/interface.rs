@@ -90,7 +90,7 @@ impl Interface {
     pub fn hardware_address(&self) -> Result<MacAddress, TunError> {
         let octets = ioctl::hardware_address(&self.control, &self.name);
         octets
-            .map(MacAddress::new)
+            .map(MacAddress)
             .map_err(self.failed("reading the Ethernet address"))
     }
 

@@ -216,3 +216,36 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Resu
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braidnet_message::Arena;
+
+    #[test]
+    fn what_was_not_taken_stays_in_order() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        for count in 0..=4 {
+            let mut run: Run = (0..4u8)
+                .map(|number| pool.copy_from_slice(0, &[number]).expect("room"))
+                .collect();
+            drop_front(&mut run, count);
+            let left: Vec<u8> = run.iter().map(|message| message.bytes()[0]).collect();
+            assert_eq!(left, (count as u8..4).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn every_error_of_the_driver_has_a_name() {
+        let rows = [
+            (Errno::IO, DropReason::InterfaceDown),
+            (Errno::BADFD, DropReason::DeviceGone),
+            (Errno::INVAL, DropReason::TransmitMalformed),
+            (Errno::MSGSIZE, DropReason::TransmitOversize),
+            (Errno::PERM, DropReason::TransmitRefused),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(reason(error), expected);
+        }
+    }
+}
