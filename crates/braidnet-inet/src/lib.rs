@@ -35,11 +35,12 @@ pub mod notes;
 mod room;
 mod sift;
 mod sum;
+pub mod tcp;
 #[cfg(test)]
 mod testing;
 pub mod udp;
 
 pub use assemble::{Inet, Layout};
 pub use flows::Flows;
-pub use tcp::HEADROOM;
 pub use interface::{Interface, InterfaceConfig, InterfaceError};
+pub use tcp::HEADROOM;

@@ -11,7 +11,7 @@
 //! and `Closed`; they send data (at most what `Connected` and `Space` gave them), `Credit` for what they took, `Close`,
 //! `Abort` and `Connect`.
 
-mod after;
+pub(crate) mod after;
 mod before;
 mod connection;
 mod core;
@@ -19,11 +19,12 @@ mod listen;
 mod send_queue;
 mod table;
 
+pub use after::HEADROOM;
 pub use listen::{ListenError, Listeners};
 
 use crate::flows::Flows;
-use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
 use braidnet_message::Run;
+use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
 use std::sync::Arc;
 use table::Table;
 
@@ -50,7 +51,11 @@ pub struct Tcp {
 impl Tcp {
     /// TCP for connections that `flows` deals to buckets.
     pub fn new(config: TcpConfig, flows: Flows) -> Tcp {
-        Tcp { config, flows, listeners: Arc::new(Listeners::default()) }
+        Tcp {
+            config,
+            flows,
+            listeners: Arc::new(Listeners::default()),
+        }
     }
 
     /// The ports that are listened on.
@@ -137,7 +142,13 @@ impl Module for Tcp {
         self.parse(run, cx);
     }
 
-    fn core(&self, state: &mut dyn State, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+    fn core(
+        &self,
+        state: &mut dyn State,
+        direction: Direction,
+        run: &mut Run,
+        cx: &mut Context<'_>,
+    ) {
         let table = state.of::<Table>();
         match direction {
             Direction::Up => self.segments_arrive(table, run, cx),

@@ -1,6 +1,8 @@
 //! The named architectures, as placements.
 
-use braidnet_stream::junction::{Assignment, Full, Junction, Order, Perimeter, Placement, Position};
+use braidnet_stream::junction::{
+    Assignment, Full, Junction, Order, Perimeter, Placement, Position,
+};
 use braidnet_sync::lock::LockKind;
 use core::fmt;
 use core::str::FromStr;
@@ -20,7 +22,11 @@ pub enum Architecture {
 
 impl Architecture {
     /// All of them.
-    pub const ALL: [Architecture; 3] = [Architecture::Task, Architecture::Connection, Architecture::Message];
+    pub const ALL: [Architecture; 3] = [
+        Architecture::Task,
+        Architecture::Connection,
+        Architecture::Message,
+    ];
 
     /// Its name on the command line and in reports.
     pub const fn name(self) -> &'static str {
@@ -57,20 +63,37 @@ impl Architecture {
         };
         let (junctions, perimeter) = match self {
             Architecture::Connection => (
-                vec![above_driver(Assignment::PacketFilter, everyone, Order::Fifo, Full::PushBack)],
+                vec![above_driver(
+                    Assignment::PacketFilter,
+                    everyone,
+                    Order::Fifo,
+                    Full::PushBack,
+                )],
                 Perimeter::Owned,
             ),
             Architecture::Message => (
-                vec![above_driver(Assignment::Any, everyone, Order::None, Full::PushBack)],
+                vec![above_driver(
+                    Assignment::Any,
+                    everyone,
+                    Order::None,
+                    Full::PushBack,
+                )],
                 Perimeter::Locked(lock),
             ),
             Architecture::Task => {
-                let Some((lower, upper)) = clusters else { return Err(Refusal::NothingToSplit) };
+                let Some((lower, upper)) = clusters else {
+                    return Err(Refusal::NothingToSplit);
+                };
                 let pipelines = Pipelines::of(processors);
                 let mut junctions = Vec::new();
                 if pipelines.count > 1 {
                     let lowers = (0..pipelines.count).map(|p| pipelines.lower(p)).collect();
-                    junctions.push(above_driver(Assignment::PacketFilter, lowers, Order::Fifo, Full::PushBack));
+                    junctions.push(above_driver(
+                        Assignment::PacketFilter,
+                        lowers,
+                        Order::Fifo,
+                        Full::PushBack,
+                    ));
                 }
                 let between = |assignment, servers| Junction {
                     position: Position::Between(lower.to_owned(), upper.to_owned()),
@@ -81,15 +104,23 @@ impl Architecture {
                 };
                 for pipeline in 0..pipelines.count {
                     let uppers = pipelines.uppers(pipeline);
-                    let assignment =
-                        if uppers.len() > 1 { Assignment::PacketFilter } else { Assignment::Single };
+                    let assignment = if uppers.len() > 1 {
+                        Assignment::PacketFilter
+                    } else {
+                        Assignment::Single
+                    };
                     junctions.push(between(assignment, uppers));
                     junctions.push(between(Assignment::Single, vec![pipelines.lower(pipeline)]));
                 }
                 (junctions, Perimeter::Owned)
             }
         };
-        Ok(Placement { name: self.name(), processors, junctions, perimeter })
+        Ok(Placement {
+            name: self.name(),
+            processors,
+            junctions,
+            perimeter,
+        })
     }
 }
 
@@ -103,7 +134,10 @@ pub(crate) struct Pipelines {
 
 impl Pipelines {
     pub(crate) fn of(processors: usize) -> Pipelines {
-        Pipelines { processors, count: (processors / 2).max(1) }
+        Pipelines {
+            processors,
+            count: (processors / 2).max(1),
+        }
     }
 
     /// The processor of the lower cluster.
@@ -117,7 +151,11 @@ impl Pipelines {
             return vec![0];
         }
         let first = 2 * pipeline + 1;
-        if pipeline + 1 == self.count { (first..self.processors).collect() } else { vec![first] }
+        if pipeline + 1 == self.count {
+            (first..self.processors).collect()
+        } else {
+            vec![first]
+        }
     }
 }
 
@@ -155,7 +193,11 @@ pub struct UnknownArchitecture(String);
 
 impl fmt::Display for UnknownArchitecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no architecture is called `{}`: choose task, connection or message", self.0)
+        write!(
+            f,
+            "no architecture is called `{}`: choose task, connection or message",
+            self.0
+        )
     }
 }
 
@@ -191,7 +233,9 @@ mod tests {
         for (processors, count, uppers) in rows {
             let pipelines = Pipelines::of(processors);
             assert_eq!(pipelines.count, count, "{processors}");
-            let dealt: Vec<_> = (0..count).map(|pipeline| pipelines.uppers(pipeline)).collect();
+            let dealt: Vec<_> = (0..count)
+                .map(|pipeline| pipelines.uppers(pipeline))
+                .collect();
             assert_eq!(dealt, uppers, "{processors}");
         }
     }
@@ -200,9 +244,14 @@ mod tests {
     fn every_placement_names_only_its_own_processors() {
         for architecture in Architecture::ALL {
             for processors in 1..9 {
-                let placement = architecture.placement(processors, CLUSTERS, LockKind::Adaptive).unwrap();
-                let mut serving: Vec<usize> =
-                    placement.junctions.iter().flat_map(|junction| junction.servers.clone()).collect();
+                let placement = architecture
+                    .placement(processors, CLUSTERS, LockKind::Adaptive)
+                    .unwrap();
+                let mut serving: Vec<usize> = placement
+                    .junctions
+                    .iter()
+                    .flat_map(|junction| junction.servers.clone())
+                    .collect();
                 serving.sort_unstable();
                 serving.dedup();
                 assert_eq!(serving, (0..processors).collect::<Vec<_>>(), "{placement}");
@@ -213,9 +262,21 @@ mod tests {
     #[test]
     fn refusals_are_reasons() {
         let lock = LockKind::Adaptive;
-        assert_eq!(Architecture::Task.placement(2, None, lock), Err(Refusal::NothingToSplit));
-        assert_eq!(Architecture::Message.placement(0, CLUSTERS, lock), Err(Refusal::NoProcessor));
+        assert_eq!(
+            Architecture::Task.placement(2, None, lock),
+            Err(Refusal::NothingToSplit)
+        );
+        assert_eq!(
+            Architecture::Message.placement(0, CLUSTERS, lock),
+            Err(Refusal::NoProcessor)
+        );
         assert_eq!("connection".parse(), Ok(Architecture::Connection));
-        assert!("braids".parse::<Architecture>().unwrap_err().to_string().contains("`braids`"));
+        assert!(
+            "braids"
+                .parse::<Architecture>()
+                .unwrap_err()
+                .to_string()
+                .contains("`braids`")
+        );
     }
 }

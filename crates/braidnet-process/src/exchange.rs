@@ -7,18 +7,41 @@ use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
 use std::sync::Arc;
 
-/// Where anybody leaves work for a worker: parcels from other workers, finished jobs, control.
-///
-/// Cheap to clone, one for each sender. The worker is woken if it sleeps.
+/// Where threads that are no processors leave work for the workers of a stack: finished jobs, control. Cheap to clone, one
+/// for each sender.
 #[derive(Clone)]
-pub struct Mailbox {
+pub struct Mailboxes {
+    pub(crate) owners: Arc<Owners>,
+    pub(crate) boxes: Vec<Mailbox>,
+}
+
+impl Mailboxes {
+    /// Sends a parcel to whoever turns its module for its bucket, and wakes it. Waits while the mailbox is full; if the
+    /// worker is no more, the parcel is dropped with it.
+    pub fn send(&mut self, parcel: Parcel) {
+        let Mailbox { ring, waker } =
+            &mut self.boxes[self.owners.of(parcel.module(), parcel.bucket())];
+        let mut parcel = Some(parcel);
+        while let Some(unsent) = parcel.take() {
+            parcel = ring.push(unsent).err().filter(|_| !ring.is_abandoned());
+            waker.unpark();
+            if parcel.is_some() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Where workers leave work for one of them, which is woken if it sleeps.
+#[derive(Clone)]
+pub(crate) struct Mailbox {
     pub(crate) ring: mpsc::Producer<Parcel>,
     pub(crate) waker: Unparker,
 }
 
 impl Mailbox {
     /// Leaves parcels, from the front of `parcels`, as many as there is room for; the rest stays.
-    pub fn leave(&mut self, parcels: &mut Vec<Parcel>) {
+    pub(crate) fn leave(&mut self, parcels: &mut Vec<Parcel>) {
         if self.ring.push_from(parcels) > 0 {
             self.waker.unpark();
         }

@@ -56,21 +56,34 @@ impl Source {
 
     /// A queue that its workers take turns at.
     pub(crate) fn in_turns(pair: QueuePair) -> Source {
-        Source::new(pair, |receiver| Shareable::InTurns(Arc::new(Baton::new(receiver))))
+        Source::new(pair, |receiver| {
+            Shareable::InTurns(Arc::new(Baton::new(receiver)))
+        })
     }
 
     /// A queue that its workers ask, one after the other, in no particular order.
     pub(crate) fn asked(pair: QueuePair, lock: LockKind) -> Source {
-        Source::new(pair, |receiver| Shareable::Asked(Arc::new(Lock::new(lock, LockClass::Queue, receiver))))
+        Source::new(pair, |receiver| {
+            Shareable::Asked(Arc::new(Lock::new(lock, LockClass::Queue, receiver)))
+        })
     }
 
     fn new(pair: QueuePair, shareable: impl FnOnce(Box<dyn Receiver>) -> Shareable) -> Source {
-        let fd = pair.receiver.fd().and_then(|fd| fd.try_clone_to_owned().ok());
-        Source { receiver: shareable(pair.receiver), transmitter: pair.transmitter, fd }
+        let fd = pair
+            .receiver
+            .fd()
+            .and_then(|fd| fd.try_clone_to_owned().ok());
+        Source {
+            receiver: shareable(pair.receiver),
+            transmitter: pair.transmitter,
+            fd,
+        }
     }
 
     /// One worker's share: a way in, a descriptor to sleep on, a way out.
-    pub(crate) fn share(&mut self) -> Result<(Intake, Option<OwnedFd>, Box<dyn Transmitter>), DeviceError> {
+    pub(crate) fn share(
+        &mut self,
+    ) -> Result<(Intake, Option<OwnedFd>, Box<dyn Transmitter>), DeviceError> {
         let intake = match &mut self.receiver {
             Shareable::Alone(receiver) => receiver.take().map_or(Intake::Nothing, Intake::Own),
             Shareable::InTurns(shared) => Intake::InTurns(shared.clone()),

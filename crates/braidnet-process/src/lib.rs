@@ -22,7 +22,7 @@ mod running;
 mod worker;
 
 pub use architecture::{Architecture, Refusal, UnknownArchitecture};
-pub use exchange::Mailbox;
+pub use exchange::Mailboxes;
 pub use plan::{Application, Classify, NoApplication, Plan, PlanError, processor_of};
 pub use running::{Finished, Idle, Running, RunningConfig, Suspended};
 pub use worker::Worker;

@@ -5,6 +5,7 @@ use crate::exchange::{Feed, Mailbox, Outward, Owners};
 use crate::intake::{Intake, Source};
 use crate::worker::Worker;
 use braidnet_device::{DeviceError, QueuePair, Transmitter};
+use braidnet_inet::Flows;
 use braidnet_message::{Arena, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::junction::{Placement, QueueJunction};
@@ -46,6 +47,15 @@ pub trait Classify: Send + Sync {
     fn classify(&self, run: &mut Run);
 }
 
+impl Classify for Flows {
+    fn classify(&self, run: &mut Run) {
+        for message in run.iter_mut() {
+            let bucket = Flows::classify(self, message.bytes());
+            message.set_bucket(bucket.0);
+        }
+    }
+}
+
 /// An application that lives on a processor and is turned with it. It reaches the stream only through the cluster's
 /// `put` and `head`.
 pub trait Application: Send {
@@ -72,7 +82,9 @@ pub enum PlanError {
     #[error("the device has no queue to receive from")]
     NoQueue,
     /// More queues than processors that take from them.
-    #[error("the device has {queues} receive queues, but only {takers} processors take from it: ask for {takers} at most")]
+    #[error(
+        "the device has {queues} receive queues, but only {takers} processors take from it: ask for {takers} at most"
+    )]
     TooManyQueues {
         /// How many queues.
         queues: usize,
@@ -89,12 +101,24 @@ impl Plan {
     ///
     /// # Errors
     /// If it cannot be placed.
-    pub fn placement(&self, architecture: Architecture, processors: usize) -> Result<Placement, Refusal> {
+    pub fn placement(
+        &self,
+        architecture: Architecture,
+        processors: usize,
+    ) -> Result<Placement, Refusal> {
         let name = |wanted: ModuleId| {
-            self.stream.modules().find(|(id, _)| *id == wanted).map_or("", |(_, module)| module.name())
+            self.stream
+                .modules()
+                .find(|(id, _)| *id == wanted)
+                .map_or("", |(_, module)| module.name())
         };
         let clusters = self.split.and_then(|split| {
-            let below = self.stream.modules().map(|(id, _)| id).take_while(|id| *id < split).last()?;
+            let below = self
+                .stream
+                .modules()
+                .map(|(id, _)| id)
+                .take_while(|id| *id < split)
+                .last()?;
             Some((name(below), name(split)))
         });
         architecture.placement(processors, clusters, self.lock)
@@ -115,28 +139,44 @@ impl Plan {
         let seats = Seats::of(architecture, wakers.len(), self.split, self.buckets);
         let intakes = seats.share_out(architecture, self.lock, self.queues)?;
         let owners = Arc::new(Owners {
-            split: if architecture == Architecture::Task { self.split } else { None },
+            split: if architecture == Architecture::Task {
+                self.split
+            } else {
+                None
+            },
             lower: seats.lower.clone(),
             upper: seats.upper.clone(),
         });
         let (mailboxes, inboxes) = mailboxes(&seats, wakers);
         let feeds = match (architecture, self.split) {
-            (Architecture::Task, Some(split)) => seats.junctions(&self.stream, split, self.water_marks),
+            (Architecture::Task, Some(split)) => {
+                seats.junctions(&self.stream, split, self.water_marks)
+            }
             _ => Vec::new(),
         };
         let shared = (architecture == Architecture::Message)
             .then(|| Buckets::shared(&self.stream, self.buckets, self.lock, |_| true));
         let mut processors: Vec<Vec<Worker>> = wakers.iter().map(|_| Vec::new()).collect();
-        for (index, (seat, inbox, intake)) in
-            seats.seats.iter().zip(inboxes).zip(intakes).map(|((s, i), t)| (s, i, t)).enumerate()
+        for (index, (seat, inbox, intake)) in seats
+            .seats
+            .iter()
+            .zip(inboxes)
+            .zip(intakes)
+            .map(|((s, i), t)| (s, i, t))
+            .enumerate()
         {
             let buckets = match &shared {
                 Some(shared) => shared.another(),
                 None => None,
             };
-            let buckets = buckets.unwrap_or_else(|| seats.private(index, &self.stream, self.buckets));
+            let buckets =
+                buckets.unwrap_or_else(|| seats.private(index, &self.stream, self.buckets));
             let cluster = Cluster::new(&self.stream, seat.modules, buckets, &self.arena);
-            let junctions: Vec<Feed> = feeds.iter().filter(|feed| feed.server != index).cloned().collect();
+            let junctions: Vec<Feed> = feeds
+                .iter()
+                .filter(|feed| feed.server != index)
+                .cloned()
+                .collect();
             processors[seat.processor].push(Worker {
                 me: index,
                 bottom: self.bottom,
@@ -153,7 +193,10 @@ impl Plan {
                 outward: Outward {
                     owners: owners.clone(),
                     mailboxes: mailboxes.clone(),
-                    waiting: mailboxes.iter().map(|_| Vec::with_capacity(self.batch)).collect(),
+                    waiting: mailboxes
+                        .iter()
+                        .map(|_| Vec::with_capacity(self.batch))
+                        .collect(),
                     fed: junctions.iter().map(|_| Run::new()).collect(),
                     junctions,
                 },
@@ -169,13 +212,22 @@ impl Plan {
     }
 }
 
-fn mailboxes(seats: &Seats, wakers: &[Unparker]) -> (Vec<Mailbox>, Vec<mpsc::Consumer<braidnet_stream::Parcel>>) {
+fn mailboxes(
+    seats: &Seats,
+    wakers: &[Unparker],
+) -> (Vec<Mailbox>, Vec<mpsc::Consumer<braidnet_stream::Parcel>>) {
     seats
         .seats
         .iter()
         .map(|seat| {
             let (ring, inbox) = mpsc::ring(MAILBOX);
-            (Mailbox { ring, waker: wakers[seat.processor].clone() }, inbox)
+            (
+                Mailbox {
+                    ring,
+                    waker: wakers[seat.processor].clone(),
+                },
+                inbox,
+            )
         })
         .unzip()
 }
@@ -209,15 +261,31 @@ struct Share {
 }
 
 impl Seats {
-    fn of(architecture: Architecture, processors: usize, split: Option<ModuleId>, buckets: u32) -> Seats {
+    fn of(
+        architecture: Architecture,
+        processors: usize,
+        split: Option<ModuleId>,
+        buckets: u32,
+    ) -> Seats {
         match (architecture, split) {
             (Architecture::Task, Some(split)) => Seats::in_pipelines(processors, split, buckets),
             _ => {
                 let seats = (0..processors)
-                    .map(|processor| Seat { processor, modules: ModuleSet::ALL, device: true, top: true })
+                    .map(|processor| Seat {
+                        processor,
+                        modules: ModuleSet::ALL,
+                        device: true,
+                        top: true,
+                    })
                     .collect();
-                let owner: Vec<u16> = (0..buckets).map(|bucket| deal(bucket, processors)).collect();
-                Seats { seats, lower: owner.clone(), upper: owner }
+                let owner: Vec<u16> = (0..buckets)
+                    .map(|bucket| deal(bucket, processors))
+                    .collect();
+                Seats {
+                    seats,
+                    lower: owner.clone(),
+                    upper: owner,
+                }
             }
         }
     }
@@ -230,11 +298,21 @@ impl Seats {
         for pipeline in 0..pipelines.count {
             let lower = seats.len() as u16;
             let processor = pipelines.lower(pipeline);
-            seats.push(Seat { processor, modules: below, device: true, top: false });
+            seats.push(Seat {
+                processor,
+                modules: below,
+                device: true,
+                top: false,
+            });
             let mut uppers = Vec::new();
             for processor in pipelines.uppers(pipeline) {
                 uppers.push(seats.len() as u16);
-                seats.push(Seat { processor, modules: below.others(), device: false, top: true });
+                seats.push(Seat {
+                    processor,
+                    modules: below.others(),
+                    device: false,
+                    top: true,
+                });
             }
             places.push((lower, uppers));
         }
@@ -245,7 +323,11 @@ impl Seats {
                 (*lower, uppers[within])
             })
             .unzip();
-        Seats { seats, lower, upper }
+        Seats {
+            seats,
+            lower,
+            upper,
+        }
     }
 
     /// The buckets of one worker, where they are private.
@@ -261,11 +343,20 @@ impl Seats {
     }
 
     /// The queues between lower and upper clusters, both ways.
-    fn junctions(&self, stream: &Stream, split: ModuleId, (low, high): (usize, usize)) -> Vec<Feed> {
+    fn junctions(
+        &self,
+        stream: &Stream,
+        split: ModuleId,
+        (low, high): (usize, usize),
+    ) -> Vec<Feed> {
         let below = ModuleSet::below(split);
         let mut feeds = Vec::new();
         for (server, seat) in self.seats.iter().enumerate() {
-            let direction = if seat.top { Direction::Up } else { Direction::Down };
+            let direction = if seat.top {
+                Direction::Up
+            } else {
+                Direction::Down
+            };
             for module in stream.crossings(below, direction) {
                 let junction = Arc::new(QueueJunction::new(module, direction, low, high));
                 feeds.push(Feed { junction, server });
@@ -286,7 +377,10 @@ impl Seats {
             return Err(PlanError::NoQueue);
         }
         if queues.len() > takers {
-            return Err(PlanError::TooManyQueues { queues: queues.len(), takers });
+            return Err(PlanError::TooManyQueues {
+                queues: queues.len(),
+                takers,
+            });
         }
         let alone = queues.len() == takers;
         let mut sources: Vec<Source> = queues
@@ -303,13 +397,23 @@ impl Seats {
             .iter()
             .map(|seat| {
                 if !seat.device {
-                    return Ok(Share { intake: Intake::Nothing, fd: None, transmitter: None, needs_filter: false });
+                    return Ok(Share {
+                        intake: Intake::Nothing,
+                        fd: None,
+                        transmitter: None,
+                        needs_filter: false,
+                    });
                 }
                 let source = &mut sources[taker % count];
                 taker += 1;
                 let (intake, fd, transmitter) = source.share()?;
                 let needs_filter = matches!(intake, Intake::InTurns(_));
-                Ok(Share { intake, fd, transmitter: Some(transmitter), needs_filter })
+                Ok(Share {
+                    intake,
+                    fd,
+                    transmitter: Some(transmitter),
+                    needs_filter,
+                })
             })
             .collect()
     }

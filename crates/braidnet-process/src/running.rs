@@ -18,7 +18,9 @@ pub struct Idle {
 
 impl Default for Idle {
     fn default() -> Idle {
-        Idle { poll: Duration::from_micros(50) }
+        Idle {
+            poll: Duration::from_micros(50),
+        }
     }
 }
 
@@ -67,17 +69,24 @@ impl<P: Processor + 'static> Suspended<P> {
             .map(|_| {
                 let (seat, taken) = mpsc::sync_channel::<P>(1);
                 let idle = config.idle;
-                (seat, move |member: Member| taken.recv().map(|processor| carry(processor, member, idle)))
+                (seat, move |member: Member| {
+                    taken.recv().map(|processor| carry(processor, member, idle))
+                })
             })
             .unzip();
         // A thread whose seat stays empty is never started, so that the receiver has always got something.
         let bodies = bodies.into_iter().map(|body| {
             move |member: Member| match body(member) {
                 Ok(finished) => finished,
-                Err(mpsc::RecvError) => unreachable!("threads are started only after every seat is taken"),
+                Err(mpsc::RecvError) => {
+                    unreachable!("threads are started only after every seat is taken")
+                }
             }
         });
-        Ok(Suspended { group: ThreadGroup::spawn(&config.name, &config.placement, bodies)?, seats })
+        Ok(Suspended {
+            group: ThreadGroup::spawn(&config.name, &config.placement, bodies)?,
+            seats,
+        })
     }
 
     /// What wakes each thread.
@@ -90,7 +99,11 @@ impl<P: Processor + 'static> Suspended<P> {
     /// # Panics
     /// If there are not as many processors as threads.
     pub fn start(self, processors: Vec<P>) -> Running<P> {
-        assert_eq!(processors.len(), self.seats.len(), "one processor for each thread");
+        assert_eq!(
+            processors.len(),
+            self.seats.len(),
+            "one processor for each thread"
+        );
         for (seat, processor) in self.seats.iter().zip(processors) {
             if seat.send(processor).is_err() {
                 unreachable!("a suspended thread keeps its seat");
@@ -144,7 +157,11 @@ fn carry<P: Processor>(mut processor: P, mut member: Member, idle: Idle) -> Fini
             }
         }
     }
-    Finished { processor, usage: Usage::thread(), turns }
+    Finished {
+        processor,
+        usage: Usage::thread(),
+        turns,
+    }
 }
 
 /// Sleeps until there is something to do. Announces first and looks once more, so that nothing that is left in between is

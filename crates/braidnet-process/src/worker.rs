@@ -1,6 +1,6 @@
 //! The worker: one cluster, with its ways in and out.
 
-use crate::exchange::Outward;
+use crate::exchange::{Mailboxes, Outward};
 use crate::intake::Intake;
 use crate::plan::{Application, Classify};
 use braidnet_device::Transmitter;
@@ -40,9 +40,12 @@ impl Worker {
         &mut self.cluster
     }
 
-    /// A way for others to leave work for it.
-    pub fn mailbox(&self) -> crate::Mailbox {
-        self.outward.mailboxes[self.me].clone()
+    /// A way for others to leave work for it and for all its fellows.
+    pub fn mailboxes(&self) -> Mailboxes {
+        Mailboxes {
+            owners: self.outward.owners.clone(),
+            boxes: self.outward.mailboxes.clone(),
+        }
     }
 
     /// What the device has for it, at most `max` packets.
@@ -55,11 +58,13 @@ impl Worker {
             Some(filter) if taken > 0 => {
                 filter.classify(&mut self.run);
                 for message in self.run.drain() {
-                    let owner = usize::from(self.outward.owners.lower[usize::from(message.bucket())]);
+                    let owner =
+                        usize::from(self.outward.owners.lower[usize::from(message.bucket())]);
                     if owner == self.me {
                         self.mine.push(message);
                     } else {
-                        let parcel = self.cluster.parcel(self.bottom, Direction::Up, message);
+                        let parcel =
+                            Parcel::new(self.cluster.stream(), self.bottom, Direction::Up, message);
                         self.outward.hand_over(owner, parcel);
                     }
                 }
@@ -74,8 +79,11 @@ impl Worker {
     fn take_over(&mut self, max: usize) -> usize {
         let taken = self.inbox.pop_into(&mut self.parcels, max);
         self.cluster.accept(self.parcels.drain(..));
-        let served: usize =
-            self.serves.iter().map(|junction| junction.svc(&mut self.cluster, &mut self.run, max)).sum();
+        let served: usize = self
+            .serves
+            .iter()
+            .map(|junction| junction.svc(&mut self.cluster, &mut self.run, max))
+            .sum();
         taken + served
     }
 }
@@ -91,13 +99,16 @@ impl Processor for Worker {
             Some(application) => application.turn(&mut self.cluster, now),
             None => Next::Idle,
         };
-        if self.cluster.is_ready() || self.cluster.is_backed_up() || self.cluster.deadline().is_some_and(|at| at <= now)
+        if self.cluster.is_ready()
+            || self.cluster.is_backed_up()
+            || self.cluster.deadline().is_some_and(|at| at <= now)
         {
             let transmitter = &mut self.transmitter;
-            self.cluster.turn(now, &mut |run: &mut Run| match transmitter {
-                Some(transmitter) => transmitter.transmit(run),
-                None => run.clear(),
-            });
+            self.cluster
+                .turn(now, &mut |run: &mut Run| match transmitter {
+                    Some(transmitter) => transmitter.transmit(run),
+                    None => run.clear(),
+                });
         }
         for parcel in self.cluster.outbound() {
             self.outward.sort(parcel);
@@ -110,7 +121,11 @@ impl Processor for Worker {
     }
 
     fn has_work(&self) -> bool {
-        !self.inbox.is_empty() || self.serves.iter().any(|junction| !junction.queue().is_empty())
+        !self.inbox.is_empty()
+            || self
+                .serves
+                .iter()
+                .any(|junction| !junction.queue().is_empty())
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -59,7 +59,13 @@ impl ConnectionId {
 
 impl fmt::Debug for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}.{}", self.bucket().0, self.slot(), self.generation())
+        write!(
+            f,
+            "{}:{}.{}",
+            self.bucket().0,
+            self.slot(),
+            self.generation()
+        )
     }
 }
 
@@ -96,7 +102,12 @@ impl Bucket {
                 _ => Box::new(()),
             })
             .collect();
-        Bucket { id, states, deadline: Instant::MAX, armed: None }
+        Bucket {
+            id,
+            states,
+            deadline: Instant::MAX,
+            armed: None,
+        }
     }
 
     /// Its number.

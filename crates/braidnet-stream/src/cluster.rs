@@ -20,6 +20,19 @@ pub struct Parcel {
 }
 
 impl Parcel {
+    /// A message addressed to `module` of `stream`, to be sent to the cluster that turns it for the message's bucket.
+    pub fn new(
+        stream: &Stream,
+        module: ModuleId,
+        direction: Direction,
+        message: Message,
+    ) -> Parcel {
+        Parcel {
+            queue: stream.entry(module, direction),
+            message,
+        }
+    }
+
     /// The bucket that the message belongs to.
     pub fn bucket(&self) -> BucketId {
         BucketId(self.message.bucket())
@@ -69,7 +82,11 @@ impl ModuleSet {
 
     /// These.
     pub fn of(modules: impl IntoIterator<Item = ModuleId>) -> ModuleSet {
-        ModuleSet(modules.into_iter().fold(0, |set, module| set | 1 << module.0))
+        ModuleSet(
+            modules
+                .into_iter()
+                .fold(0, |set, module| set | 1 << module.0),
+        )
     }
 
     /// Those below `module`.
@@ -119,9 +136,17 @@ static WHEELS: AtomicU32 = AtomicU32::new(0);
 
 impl Cluster {
     /// A cluster that turns `modules` of `stream` over `buckets`, with buffers from `arena`.
-    pub fn new(stream: &Arc<Stream>, modules: ModuleSet, buckets: Buckets, arena: &Arc<Arena>) -> Cluster {
+    pub fn new(
+        stream: &Arc<Stream>,
+        modules: ModuleSet,
+        buckets: Buckets,
+        arena: &Arc<Arena>,
+    ) -> Cluster {
         let mut here = QueueId::TAIL.bit();
-        for (module, _) in stream.modules().filter(|(module, _)| modules.contains(*module)) {
+        for (module, _) in stream
+            .modules()
+            .filter(|(module, _)| modules.contains(*module))
+        {
             for direction in [Direction::Up, Direction::Down] {
                 for stage in [Stage::Before, Stage::Core, Stage::After] {
                     here |= QueueId::new(module, direction, stage).bit();
@@ -178,11 +203,6 @@ impl Cluster {
         self.work.queues.push(queue, message);
     }
 
-    /// A message addressed to `module`, to be sent to the cluster that turns it for the message's bucket.
-    pub fn parcel(&self, module: ModuleId, direction: Direction, message: Message) -> Parcel {
-        Parcel { queue: self.stream.entry(module, direction), message }
-    }
-
     /// Takes in what another processor sent.
     pub fn accept(&mut self, parcels: impl IntoIterator<Item = Parcel>) {
         for Parcel { queue, message } in parcels {
@@ -214,7 +234,9 @@ impl Cluster {
         bucket: BucketId,
         visit: impl FnOnce(&mut S, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        let Store::Private(buckets) = &mut self.buckets.0 else { return None };
+        let Store::Private(buckets) = &mut self.buckets.0 else {
+            return None;
+        };
         let bucket = buckets.get_mut(bucket.index())?.as_deref_mut()?;
         let mut pool = self.pool.bind();
         let work = &mut self.work;
@@ -259,7 +281,8 @@ impl Cluster {
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
             let mut run = work.queues.take(queue);
-            work.foreign.extend(run.drain().map(|message| Parcel { queue, message }));
+            work.foreign
+                .extend(run.drain().map(|message| Parcel { queue, message }));
             work.queues.restore(queue, run);
         }
         work.foreign.drain(..)
@@ -294,7 +317,9 @@ impl Pass<'_> {
 
     fn run(&mut self, tail: &mut impl Tail) {
         loop {
-            while let Some(queue) = QueueId::lowest(self.work.queues.ready() & self.here & !QueueId::TAIL.bit()) {
+            while let Some(queue) =
+                QueueId::lowest(self.work.queues.ready() & self.here & !QueueId::TAIL.bit())
+            {
                 if queue.bit() & self.stream.cores() != 0 {
                     self.serve_core(queue);
                 } else {
@@ -334,7 +359,9 @@ impl Pass<'_> {
             Stage::Before => code.before(direction, &mut run, &mut cx),
             _ => code.after(direction, &mut run, &mut cx),
         }
-        self.work.queues.append(self.stream.stay(module, direction, stage), &mut run);
+        self.work
+            .queues
+            .append(self.stream.stay(module, direction, stage), &mut run);
         self.work.queues.restore(queue, run);
     }
 
@@ -362,15 +389,31 @@ impl Pass<'_> {
         let (stream, now) = (self.stream, self.now);
         let (pool, work) = (&mut *self.pool, &mut *self.work);
         match &mut self.buckets.0 {
-            Store::Private(buckets) => match buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
-                Some(bucket) => Session { stream, bucket, pool, work, now }.run(entry),
-                None => work.send_away(entry),
-            },
+            Store::Private(buckets) => {
+                match buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
+                    Some(bucket) => Session {
+                        stream,
+                        bucket,
+                        pool,
+                        work,
+                        now,
+                    }
+                    .run(entry),
+                    None => work.send_away(entry),
+                }
+            }
             Store::Shared(buckets) => match buckets.get(id.index()) {
                 Some(shared) => shared.enter(|guarded| {
                     let before = work.outgoing(stream);
                     let bucket = &mut guarded.bucket;
-                    Session { stream, bucket, pool, work, now }.run(entry);
+                    Session {
+                        stream,
+                        bucket,
+                        pool,
+                        work,
+                        now,
+                    }
+                    .run(entry);
                     if work.outgoing(stream) == before || work.draining.contains(&id) {
                         return;
                     }
@@ -387,11 +430,15 @@ impl Pass<'_> {
 
     /// Stops carrying for the shared buckets whose messages have all gone; whether more was left for us.
     fn relieve(&mut self) -> bool {
-        let Store::Shared(buckets) = &self.buckets.0 else { return false };
+        let Store::Shared(buckets) = &self.buckets.0 else {
+            return false;
+        };
         let mut draining = core::mem::take(&mut self.work.draining);
         let before = draining.len();
         let queues = &mut self.work.queues;
-        draining.retain(|id| !buckets[id.index()].release(|queue, message| queues.push(queue, message)));
+        draining.retain(|id| {
+            !buckets[id.index()].release(|queue, message| queues.push(queue, message))
+        });
         let more = !draining.is_empty();
         debug_assert!(draining.len() <= before);
         self.work.draining = draining;
@@ -433,7 +480,9 @@ impl Session<'_> {
                 let module = ModuleId((u32::BITS - 1 - touched.leading_zeros()) as u8);
                 touched &= !(1 << module.0);
                 if self.stream.stages(module).contains(Stages::SETTLE) {
-                    self.call(module, Direction::Down, |code, state, cx| code.settle(state, cx));
+                    self.call(module, Direction::Down, |code, state, cx| {
+                        code.settle(state, cx)
+                    });
                 }
             } else {
                 break;
@@ -444,8 +493,12 @@ impl Session<'_> {
 
     fn core(&mut self, queue: QueueId, run: &mut Run) -> u32 {
         let (module, direction, _) = queue.parts();
-        self.call(module, direction, |code, state, cx| code.core(state, direction, run, cx));
-        self.work.queues.append(self.stream.stay(module, direction, Stage::Core), run);
+        self.call(module, direction, |code, state, cx| {
+            code.core(state, direction, run, cx)
+        });
+        self.work
+            .queues
+            .append(self.stream.stay(module, direction, Stage::Core), run);
         1 << module.0
     }
 
@@ -458,7 +511,9 @@ impl Session<'_> {
         let mut touched = 0;
         for (module, _) in self.stream.modules() {
             if self.stream.stages(module).contains(Stages::EXPIRE) {
-                self.call(module, Direction::Up, |code, state, cx| code.expire(state, cx));
+                self.call(module, Direction::Up, |code, state, cx| {
+                    code.expire(state, cx)
+                });
                 touched |= 1 << module.0;
             }
         }
@@ -484,7 +539,11 @@ impl Session<'_> {
             down: self.stream.down(module, Stage::Core),
             deadline: self.bucket.deadline,
         };
-        work(self.stream.code(module), &mut *self.bucket.states[module.index()], &mut cx);
+        work(
+            self.stream.code(module),
+            &mut *self.bucket.states[module.index()],
+            &mut cx,
+        );
         self.bucket.deadline = cx.deadline;
     }
 }
@@ -499,13 +558,18 @@ impl Work {
             self.wheel.cancel(armed.timer);
         }
         let timer = self.wheel.start(bucket.deadline, bucket.id);
-        bucket.armed = Some(Armed { at: bucket.deadline, wheel: self.wheel_id, timer });
+        bucket.armed = Some(Armed {
+            at: bucket.deadline,
+            wheel: self.wheel_id,
+            timer,
+        });
     }
 
     /// A bucket that is not here: its work goes to whoever has it. An expiry of a bucket that has moved is void.
     fn send_away(&mut self, entry: Entry<'_>) {
         if let Entry::Run(queue, run) = entry {
-            self.foreign.extend(run.drain().map(|message| Parcel { queue, message }));
+            self.foreign
+                .extend(run.drain().map(|message| Parcel { queue, message }));
         }
     }
 
@@ -550,7 +614,11 @@ struct Groups {
 
 impl Groups {
     fn new(buckets: u32) -> Groups {
-        Groups { runs: Vec::new(), used: 0, of_bucket: vec![0; buckets as usize] }
+        Groups {
+            runs: Vec::new(),
+            used: 0,
+            of_bucket: vec![0; buckets as usize],
+        }
     }
 
     fn fill(&mut self, run: &mut Run) {
@@ -570,12 +638,16 @@ impl Groups {
                 self.used += 1;
                 self.of_bucket[index] = self.used as u16;
             }
-            self.runs[usize::from(self.of_bucket[index]) - 1].1.push(message);
+            self.runs[usize::from(self.of_bucket[index]) - 1]
+                .1
+                .push(message);
         }
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = (BucketId, &mut Run)> {
-        self.runs[..self.used].iter_mut().map(|(bucket, run)| (*bucket, run))
+        self.runs[..self.used]
+            .iter_mut()
+            .map(|(bucket, run)| (*bucket, run))
     }
 
     fn clear(&mut self) {

@@ -95,7 +95,8 @@ impl Context<'_> {
     /// Adds to one of the module's counters.
     #[inline]
     pub fn count(&mut self, counter: Counter, by: u64) {
-        self.counters.add(self.counter_base + usize::from(counter.0), by);
+        self.counters
+            .add(self.counter_base + usize::from(counter.0), by);
     }
 
     /// Drops a message under the name of one of the module's counters.

@@ -53,7 +53,9 @@ impl Verb {
 }
 
 /// The body of a control message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Control {
     verb: u32,
@@ -80,7 +82,10 @@ impl Control {
 
     /// A control of this verb, everything else zero.
     pub fn new(verb: Verb) -> Control {
-        Control { verb: verb as u32, ..Control::default() }
+        Control {
+            verb: verb as u32,
+            ..Control::default()
+        }
     }
 
     /// The same with `value`.

@@ -21,14 +21,21 @@ pub struct Counters {
 impl Counters {
     /// All at zero.
     pub fn new(stream: &Stream) -> Arc<Counters> {
-        Arc::new(Counters { values: (0..stream.counter_count()).map(|_| AtomicU64::new(0)).collect() })
+        Arc::new(Counters {
+            values: (0..stream.counter_count())
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+        })
     }
 
     /// Adds without a read-modify-write: only the owning processor writes.
     #[inline]
     pub(crate) fn add(&self, index: usize, by: u64) {
         if let Some(value) = self.values.get(index) {
-            value.store(value.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+            value.store(
+                value.load(Ordering::Relaxed).wrapping_add(by),
+                Ordering::Relaxed,
+            );
         }
     }
 

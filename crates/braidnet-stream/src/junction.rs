@@ -90,7 +90,11 @@ pub struct Placement {
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.processors == 1 { "" } else { "s" };
-        write!(f, "{} on {} processor{plural}; buckets ", self.name, self.processors)?;
+        write!(
+            f,
+            "{} on {} processor{plural}; buckets ",
+            self.name, self.processors
+        )?;
         match self.perimeter {
             Perimeter::Owned => writeln!(f, "private, no lock")?,
             Perimeter::Locked(kind) => writeln!(f, "shared, {kind} locks")?,
@@ -132,8 +136,17 @@ pub struct QueueJunction {
 
 impl QueueJunction {
     /// A junction in front of `module` with these water marks in bytes.
-    pub fn new(module: ModuleId, direction: Direction, low_bytes: usize, high_bytes: usize) -> QueueJunction {
-        QueueJunction { module, direction, queue: MessageQueue::new(low_bytes, high_bytes) }
+    pub fn new(
+        module: ModuleId,
+        direction: Direction,
+        low_bytes: usize,
+        high_bytes: usize,
+    ) -> QueueJunction {
+        QueueJunction {
+            module,
+            direction,
+            queue: MessageQueue::new(low_bytes, high_bytes),
+        }
     }
 
     /// The module that it stands in front of, and the direction.

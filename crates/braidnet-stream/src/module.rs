@@ -140,7 +140,13 @@ pub trait Module: Send + Sync + 'static {
     }
 
     /// The ordered part. `run` holds messages of one bucket, in the order in which they entered.
-    fn core(&self, state: &mut dyn State, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+    fn core(
+        &self,
+        state: &mut dyn State,
+        direction: Direction,
+        run: &mut Run,
+        cx: &mut Context<'_>,
+    ) {
         let _ = (state, direction, run, cx);
     }
 

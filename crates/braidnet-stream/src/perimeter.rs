@@ -69,11 +69,19 @@ impl Buckets {
     }
 
     /// `count` buckets shared by several processors, each behind a lock of this kind.
-    pub fn shared(stream: &Stream, count: u32, lock: LockKind, has: impl Fn(ModuleId) -> bool) -> Buckets {
+    pub fn shared(
+        stream: &Stream,
+        count: u32,
+        lock: LockKind,
+        has: impl Fn(ModuleId) -> bool,
+    ) -> Buckets {
         let buckets = (0..count.min(1 << 16))
             .map(|id| {
                 let bucket = Bucket::open(BucketId(id as u16), stream, &has);
-                let guarded = Guarded { bucket, outbox: Vec::with_capacity(64) };
+                let guarded = Guarded {
+                    bucket,
+                    outbox: Vec::with_capacity(64),
+                };
                 SharedBucket {
                     guarded: Lock::new(lock, LockClass::Connection, guarded),
                     drain: AtomicU8::new(IDLE),
@@ -131,11 +139,18 @@ impl SharedBucket {
     pub(crate) fn claim(&self) -> bool {
         loop {
             // Acquire: what the last drainer handed to the device comes before what we hand.
-            if self.drain.compare_exchange(IDLE, DRAINING, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if self
+                .drain
+                .compare_exchange(IDLE, DRAINING, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
                 return true;
             }
             if self.drain.load(Ordering::Relaxed) == MORE
-                || self.drain.compare_exchange(DRAINING, MORE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+                || self
+                    .drain
+                    .compare_exchange(DRAINING, MORE, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
             {
                 return false;
             }
@@ -145,7 +160,11 @@ impl SharedBucket {
     /// The drainer, when everything it carried has gone: whether it is relieved. If not, `take` gets what has been left
     /// for it meanwhile.
     pub(crate) fn release(&self, mut take: impl FnMut(QueueId, Message)) -> bool {
-        if self.drain.compare_exchange(DRAINING, IDLE, Ordering::Release, Ordering::Relaxed).is_ok() {
+        if self
+            .drain
+            .compare_exchange(DRAINING, IDLE, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+        {
             return true;
         }
         self.guarded.with(|guarded| {

@@ -46,7 +46,8 @@ pub trait Processor: Send {
 /// Several processors turned as one, one after the other.
 impl<P: Processor> Processor for Vec<P> {
     fn turn(&mut self, now: Instant, budget: usize) -> Next {
-        self.iter_mut().fold(Next::Idle, |next, part| next.sooner(part.turn(now, budget)))
+        self.iter_mut()
+            .fold(Next::Idle, |next, part| next.sooner(part.turn(now, budget)))
     }
 
     fn has_work(&self) -> bool {

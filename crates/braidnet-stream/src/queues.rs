@@ -29,7 +29,8 @@ impl QueueId {
     /// Messages that leave the stream at its head, for the application.
     pub(crate) const HEAD: QueueId = QueueId(6 * MAX_MODULES as u8 + 1);
     /// All queues on the way down, the tail's among them, as a mask.
-    pub(crate) const DOWNWARD: u128 = (u128::MAX >> (128 - 6 * MAX_MODULES - 1)) & !((1 << DOWN) - 1);
+    pub(crate) const DOWNWARD: u128 =
+        (u128::MAX >> (128 - 6 * MAX_MODULES - 1)) & !((1 << DOWN) - 1);
     pub(crate) const COUNT: usize = 6 * MAX_MODULES + 2;
 
     pub(crate) fn new(module: ModuleId, direction: Direction, stage: Stage) -> QueueId {
@@ -50,7 +51,11 @@ impl QueueId {
         if index < DOWN {
             (ModuleId((index / 3) as u8), Direction::Up, stage)
         } else {
-            (ModuleId((MAX_MODULES - 1 - (index - DOWN) / 3) as u8), Direction::Down, stage)
+            (
+                ModuleId((MAX_MODULES - 1 - (index - DOWN) / 3) as u8),
+                Direction::Down,
+                stage,
+            )
         }
     }
 
@@ -76,7 +81,10 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub(crate) fn new() -> Queues {
-        Queues { runs: (0..QueueId::COUNT).map(|_| Run::new()).collect(), ready: 0 }
+        Queues {
+            runs: (0..QueueId::COUNT).map(|_| Run::new()).collect(),
+            ready: 0,
+        }
     }
 
     /// Which queues hold work.

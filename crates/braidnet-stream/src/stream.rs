@@ -45,7 +45,10 @@ impl fmt::Display for StreamError {
             StreamError::Empty => write!(f, "a stream needs at least one module"),
             StreamError::Duplicate(name) => write!(f, "two modules of the stream are named {name}"),
             StreamError::Order(below, above) => {
-                write!(f, "{below} cannot be linked below {above}: it was pushed after it")
+                write!(
+                    f,
+                    "{below} cannot be linked below {above}: it was pushed after it"
+                )
             }
         }
     }
@@ -100,7 +103,10 @@ impl StreamBuilder {
             return Err(StreamError::TooMany);
         }
         for (index, module) in self.modules.iter().enumerate() {
-            if self.modules[..index].iter().any(|other| other.name() == module.name()) {
+            if self.modules[..index]
+                .iter()
+                .any(|other| other.name() == module.name())
+            {
                 return Err(StreamError::Duplicate(module.name()));
             }
         }
@@ -115,7 +121,10 @@ impl StreamBuilder {
 
     fn wire(self) -> Stream {
         let stages: Vec<Stages> = self.modules.iter().map(|module| module.stages()).collect();
-        let wiring = Wiring { stages: &stages, links: &self.links };
+        let wiring = Wiring {
+            stages: &stages,
+            links: &self.links,
+        };
         let mut counter_base = 0;
         let mut entries = Vec::with_capacity(self.modules.len());
         for (index, code) in self.modules.into_iter().enumerate() {
@@ -142,7 +151,10 @@ impl StreamBuilder {
         }
         let mut cores = 0;
         for (index, stages) in stages.iter().enumerate() {
-            for (bit, direction) in [(Stages::CORE_UP, Direction::Up), (Stages::CORE_DOWN, Direction::Down)] {
+            for (bit, direction) in [
+                (Stages::CORE_UP, Direction::Up),
+                (Stages::CORE_DOWN, Direction::Down),
+            ] {
                 if stages.contains(bit) {
                     cores |= QueueId::new(ModuleId(index as u8), direction, Stage::Core).bit();
                 }
@@ -176,7 +188,10 @@ impl Wiring<'_> {
                 Direction::Down => QueueId::TAIL,
             }];
         }
-        neighbours.into_iter().map(|neighbour| self.entry(neighbour, direction)).collect()
+        neighbours
+            .into_iter()
+            .map(|neighbour| self.entry(neighbour, direction))
+            .collect()
     }
 
     /// Where a message enters `module`: its first function in this direction, or the neighbour beyond if it has none.
@@ -207,12 +222,17 @@ impl Stream {
 
     /// The modules from the tail up.
     pub fn modules(&self) -> impl Iterator<Item = (ModuleId, &dyn Module)> {
-        self.entries.iter().enumerate().map(|(index, entry)| (ModuleId(index as u8), &*entry.code))
+        self.entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| (ModuleId(index as u8), &*entry.code))
     }
 
     /// The module called `name`.
     pub fn find(&self, name: &str) -> Option<ModuleId> {
-        self.modules().find(|(_, module)| module.name() == name).map(|(id, _)| id)
+        self.modules()
+            .find(|(_, module)| module.name() == name)
+            .map(|(id, _)| id)
     }
 
     /// How many modules.
@@ -241,13 +261,21 @@ impl Stream {
     /// Where what `module` sends up from `stage` goes, by link.
     pub(crate) fn up(&self, module: ModuleId, stage: Stage) -> &[QueueId] {
         let entry = &self.entries[module.index()];
-        if stage == Stage::Core { &entry.core_up } else { &entry.up }
+        if stage == Stage::Core {
+            &entry.core_up
+        } else {
+            &entry.up
+        }
     }
 
     /// Where what `module` sends down from `stage` goes, by link.
     pub(crate) fn down(&self, module: ModuleId, stage: Stage) -> &[QueueId] {
         let entry = &self.entries[module.index()];
-        if stage == Stage::Core { &entry.core_down } else { &entry.down }
+        if stage == Stage::Core {
+            &entry.core_down
+        } else {
+            &entry.down
+        }
     }
 
     /// Where a message enters `module` in this direction.
@@ -295,7 +323,10 @@ impl Stream {
                 Direction::Down if !from_below => &entry.down,
                 _ => continue,
             };
-            for queue in beyond.iter().filter(|queue| **queue != QueueId::HEAD && **queue != QueueId::TAIL) {
+            for queue in beyond
+                .iter()
+                .filter(|queue| **queue != QueueId::HEAD && **queue != QueueId::TAIL)
+            {
                 let (target, ..) = queue.parts();
                 if below.contains(target) != from_below && !entered.contains(&target) {
                     entered.push(target);
@@ -307,14 +338,21 @@ impl Stream {
 
     /// How many counters all modules have together.
     pub fn counter_count(&self) -> usize {
-        self.entries.iter().map(|entry| entry.code.counters().len()).sum()
+        self.entries
+            .iter()
+            .map(|entry| entry.code.counters().len())
+            .sum()
     }
 
     /// Module name and counter name of every counter, in the order of their indices.
     pub fn counter_names(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.entries.iter().flat_map(|entry| {
             let module = entry.code.name();
-            entry.code.counters().iter().map(move |name| (module, *name))
+            entry
+                .code
+                .counters()
+                .iter()
+                .map(move |name| (module, *name))
         })
     }
 
@@ -325,6 +363,8 @@ impl Stream {
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.modules().map(|(_, module)| module.name())).finish()
+        f.debug_list()
+            .entries(self.modules().map(|(_, module)| module.name()))
+            .finish()
     }
 }

@@ -40,7 +40,10 @@ impl Secrets {
     pub fn random() -> Secrets {
         use std::hash::{BuildHasher, Hasher, RandomState};
         let word = || RandomState::new().build_hasher().finish();
-        Secrets { flow_key: [word(), word()], isn_key: [word(), word()] }
+        Secrets {
+            flow_key: [word(), word()],
+            isn_key: [word(), word()],
+        }
     }
 }
 

@@ -89,7 +89,9 @@ impl Endpoint {
     pub(crate) fn read(&mut self, to: &mut [u8]) -> usize {
         let mut copied = 0;
         while copied < to.len() {
-            let Some(front) = self.received.front_mut() else { break };
+            let Some(front) = self.received.front_mut() else {
+                break;
+            };
             let n = front.copy_to_slice(&mut to[copied..]);
             copied += n;
             if n == front.total_len() {
@@ -124,7 +126,12 @@ impl Endpoint {
     /// Copies bytes into segments, summing them on the way, as many as there is space and memory for. Full segments go to
     /// `out`; the last stays open for more until [`flush`](Endpoint::flush).
     #[inline]
-    pub(crate) fn write(&mut self, bytes: &[u8], pool: &mut Pool, mut out: impl FnMut(Message)) -> usize {
+    pub(crate) fn write(
+        &mut self,
+        bytes: &[u8],
+        pool: &mut Pool,
+        mut out: impl FnMut(Message),
+    ) -> usize {
         let wanted = bytes.len().min(self.space);
         let mut written = 0;
         while written < wanted {

@@ -13,6 +13,8 @@
 mod config;
 mod endpoint;
 mod error;
+mod server;
+mod services;
 mod stack;
 mod wiring;
 
@@ -30,4 +32,6 @@ pub use braidnet_process::Architecture;
 pub use braidnet_wire::time::{Duration, Instant};
 pub use config::{Secrets, StackConfig};
 pub use error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
+pub use server::{Jobs, Server, ServerBuilder};
+pub use services::{DatagramService, Io, Service, Session, Ticket};
 pub use stack::{Connection, Event, Stack};

@@ -5,7 +5,6 @@ use crate::endpoint::{Endpoint, Phase};
 use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
 use crate::wiring::{self, Wiring};
 use braidnet_device::{Device, QueuePair};
-use braidnet_inet::flows::Flows;
 use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Kind, Message, Run};
 use braidnet_stream::cluster::ModuleSet;
@@ -48,7 +47,6 @@ pub struct Stack {
     cluster: Cluster,
     wiring: Wiring,
     listeners: Arc<Listeners>,
-    flows: Flows,
     device: QueuePair,
     local: Address,
     /// By bucket and slot.
@@ -88,16 +86,17 @@ impl Stack {
         let capabilities = *device.capabilities();
         let mut queues = Box::new(device).open()?;
         let device = queues.pop().ok_or(StackError::NoQueue)?;
-        let flows = Flows::new(config.secrets.flow_key, config.buckets);
-        let (wiring, listeners) = wiring::plain(config, &capabilities, flows)?;
+        let (wiring, listeners) = wiring::plain(config, &capabilities)?;
         let arena = Arena::new(config.memory_bytes);
         let buckets = Buckets::private(&wiring.stream, config.buckets, |_| true, |_| true);
         let cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
-        let local = config.addresses.first().map_or(Address::default(), |(address, _)| (*address).into());
+        let local = config
+            .addresses
+            .first()
+            .map_or(Address::default(), |(address, _)| (*address).into());
         Ok(Stack {
             cluster,
             listeners,
-            flows,
             device,
             local,
             endpoints: (0..config.buckets).map(|_| Vec::new()).collect(),
@@ -119,9 +118,12 @@ impl Stack {
         self.hand_down();
         let taken = {
             let mut pool = self.cluster.pool();
-            self.device.receiver.receive(&mut pool, &mut self.run, self.batch)
+            self.device
+                .receiver
+                .receive(&mut pool, &mut self.run, self.batch)
         };
-        self.cluster.put(self.wiring.bottom, Direction::Up, &mut self.run);
+        self.cluster
+            .put(self.wiring.bottom, Direction::Up, &mut self.run);
         self.pass();
         if taken > 0 || self.cluster.is_backed_up() {
             return Next::Again;
@@ -163,14 +165,17 @@ impl Stack {
 
     /// `None` if the tuple is taken.
     fn try_connect(&mut self, tuple: Tuple) -> Result<Option<Connection>, ConnectError> {
-        let (bucket, _) = self.flows.bucket_of(&tuple, PROTOCOL_TCP);
+        let (bucket, _) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
         let message = {
             let mut pool = self.cluster.pool();
             let control = Control::new(Verb::Connect).tuple(tuple);
             control.message(ConnectionId::new(bucket, u32::MAX, 0), &mut pool)
         };
-        let Some(message) = message else { return Err(ConnectError::NoMemory) };
-        self.cluster.put_one(self.wiring.tcp, Direction::Down, message);
+        let Some(message) = message else {
+            return Err(ConnectError::NoMemory);
+        };
+        self.cluster
+            .put_one(self.wiring.tcp, Direction::Down, message);
         self.pass();
         let opened = self.endpoints[bucket.index()]
             .iter()
@@ -187,7 +192,9 @@ impl Stack {
     /// If the connection is not open for sending.
     #[inline]
     pub fn send(&mut self, connection: Connection, bytes: &[u8]) -> Result<usize, SendError> {
-        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else { return Err(SendError::Gone) };
+        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
+            return Err(SendError::Gone);
+        };
         match endpoint.state {
             Phase::Open => {}
             Phase::Opening => return Ok(0),
@@ -203,7 +210,8 @@ impl Stack {
             endpoint.listed = true;
             self.listed.push(connection);
         }
-        self.cluster.put(self.wiring.tcp, Direction::Down, &mut self.run);
+        self.cluster
+            .put(self.wiring.tcp, Direction::Down, &mut self.run);
         Ok(written)
     }
 
@@ -217,7 +225,11 @@ impl Stack {
     /// # Errors
     /// [`ReceiveError::Empty`] if nothing is there yet, [`ReceiveError::Gone`] if nothing will ever come.
     #[inline]
-    pub fn receive(&mut self, connection: Connection, to: &mut [u8]) -> Result<usize, ReceiveError> {
+    pub fn receive(
+        &mut self,
+        connection: Connection,
+        to: &mut [u8],
+    ) -> Result<usize, ReceiveError> {
         let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
             return Err(ReceiveError::Gone);
         };
@@ -295,7 +307,9 @@ impl Stack {
     /// Every counter that is not zero, as `module.name`.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
-        self.cluster.counters().collect(&self.wiring.stream, &mut all);
+        self.cluster
+            .counters()
+            .collect(&self.wiring.stream, &mut all);
         all
     }
 
@@ -305,7 +319,8 @@ impl Stack {
             control.message(connection, &mut pool)
         };
         if let Some(message) = message {
-            self.cluster.put_one(self.wiring.tcp, Direction::Down, message);
+            self.cluster
+                .put_one(self.wiring.tcp, Direction::Down, message);
         }
     }
 
@@ -320,12 +335,17 @@ impl Stack {
     #[inline]
     fn hand_down(&mut self) {
         while let Some(connection) = self.listed.pop() {
-            let Some(endpoint) = endpoint(&mut self.endpoints, connection) else { continue };
+            let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
+                continue;
+            };
             endpoint.listed = false;
             let (cluster, tcp) = (&mut self.cluster, self.wiring.tcp);
             endpoint.flush(|segment| cluster.put_one(tcp, Direction::Down, segment));
             if let Some(credit) = endpoint.credit(self.credit_threshold) {
-                self.ask(connection, Control::new(Verb::Credit).value(u64::from(credit)));
+                self.ask(
+                    connection,
+                    Control::new(Verb::Credit).value(u64::from(credit)),
+                );
             }
         }
     }
@@ -334,7 +354,8 @@ impl Stack {
     #[inline]
     fn pass(&mut self) {
         let transmitter = &mut self.device.transmitter;
-        self.cluster.turn(self.now, &mut |run: &mut Run| transmitter.transmit(run));
+        self.cluster
+            .turn(self.now, &mut |run: &mut Run| transmitter.transmit(run));
         let mut head = core::mem::take(self.cluster.head());
         for message in head.drain() {
             let connection = ConnectionId(message.connection());
@@ -351,7 +372,9 @@ impl Stack {
 
     /// Takes note of what TCP tells.
     fn told(&mut self, connection: Connection, message: &Message) {
-        let Some((control, verb)) = Control::of(message).and_then(|control| Some((control, control.verb()?))) else {
+        let Some((control, verb)) =
+            Control::of(message).and_then(|control| Some((control, control.verb()?)))
+        else {
             return;
         };
         if verb == Verb::Opening {
@@ -361,11 +384,17 @@ impl Stack {
         if verb == Verb::Connected && !known {
             self.enter(connection, control.tuple);
         }
-        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else { return };
+        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
+            return;
+        };
         match verb {
             Verb::Connected => {
                 endpoint.open(control.value, control.detail);
-                let event = if known { Event::Connected } else { Event::Accepted };
+                let event = if known {
+                    Event::Connected
+                } else {
+                    Event::Accepted
+                };
                 self.events.push_back(event(connection));
             }
             Verb::Space => endpoint.grant(control.value),
@@ -375,7 +404,10 @@ impl Stack {
             }
             Verb::Closed => {
                 endpoint.state = Phase::Gone(control.detail);
-                self.events.push_back(Event::Closed(connection, CloseReason::from_detail(control.detail)));
+                self.events.push_back(Event::Closed(
+                    connection,
+                    CloseReason::from_detail(control.detail),
+                ));
             }
             _ => {}
         }
@@ -398,8 +430,14 @@ impl Processor for Stack {
 
 /// The endpoint of a connection, if it is still known under this number.
 #[inline]
-fn endpoint(endpoints: &mut [Vec<Option<Box<Endpoint>>>], connection: Connection) -> Option<&mut Endpoint> {
-    let endpoint = endpoints.get_mut(connection.bucket().index())?.get_mut(connection.slot())?.as_deref_mut()?;
+fn endpoint(
+    endpoints: &mut [Vec<Option<Box<Endpoint>>>],
+    connection: Connection,
+) -> Option<&mut Endpoint> {
+    let endpoint = endpoints
+        .get_mut(connection.bucket().index())?
+        .get_mut(connection.slot())?
+        .as_deref_mut()?;
     (endpoint.id == connection).then_some(endpoint)
 }
 

@@ -1,12 +1,11 @@
 //! The order-free part on the way down: header and checksum.
 
-use super::before::PROTOCOL;
 use super::{NO_BUFFER, Tcp};
 use crate::notes::{Datagram, Departure};
 use braidnet_message::{Message, Run};
 use braidnet_stream::Context;
 use braidnet_wire::checksum::Sum;
-use braidnet_wire::tcp;
+use braidnet_wire::tcp::{self, PROTOCOL};
 
 /// Room that must be left in front of a segment's payload for the headers of all modules: Ethernet, IPv6, and TCP with
 /// all its options, rounded up to a cache line.
@@ -15,17 +14,13 @@ pub const HEADROOM: usize = 128;
 impl Tcp {
     /// Puts the header in front of each segment of the run.
     pub(super) fn emit(&self, run: &mut Run, cx: &mut Context<'_>) {
-        let mut bad = false;
-        for message in run.iter_mut() {
-            if !emit_one(message) {
+        run.retain_mut(|message| {
+            let made = emit_one(message);
+            if !made {
                 cx.count(NO_BUFFER, 1);
-                message.set_bucket(u16::MAX);
-                bad = true;
             }
-        }
-        if bad {
-            run.retain_mut(|message| message.bucket() != u16::MAX);
-        }
+            made
+        });
     }
 }
 
@@ -40,12 +35,10 @@ fn emit_one(message: &mut Message) -> bool {
         debug_assert!(false, "a segment without headroom");
         return false;
     };
-    tcp::emit(&header, tuple.local_port, tuple.remote_port, room);
-    let len = header_len + payload_len;
-    let sum = Sum::pseudo_header(&tuple.local, &tuple.remote, PROTOCOL, len as u32)
-        .then(Sum::of(room), 0)
-        .then(payload_sum, header_len);
-    tcp::set_checksum(room, sum.finish());
+    let len = (header_len + payload_len) as u32;
+    // The header is a multiple of four bytes, so the payload starts at an even offset.
+    let rest = Sum::pseudo_header(&tuple.local, &tuple.remote, PROTOCOL, len).combine(payload_sum);
+    tcp::emit_sealed(&header, tuple.local_port, tuple.remote_port, rest, room);
     message.set_note(Datagram {
         source: tuple.local,
         destination: tuple.remote,

@@ -2,31 +2,23 @@
 
 use super::{BAD_ADDRESS, BAD_CHECKSUM, MALFORMED, Tcp};
 use crate::notes::{Arrival, Datagram};
+use crate::sum;
 use braidnet_message::{Message, Run};
 use braidnet_stream::{Context, Counter};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
-use braidnet_wire::tcp;
-
-/// Protocol number of TCP.
-pub(crate) const PROTOCOL: u8 = 6;
+use braidnet_wire::tcp::{self, PROTOCOL, Parsed};
 
 impl Tcp {
     /// Parses and verifies a run, and leaves an [`Arrival`] in each message of it; the rest is dropped by name.
     pub(super) fn parse(&self, run: &mut Run, cx: &mut Context<'_>) {
-        let mut bad = false;
-        for message in run.iter_mut() {
-            if let Err(reason) = self.parse_one(message, cx) {
+        run.retain_mut(|message| match self.parse_one(message, cx) {
+            Ok(()) => true,
+            Err(reason) => {
                 cx.count(reason, 1);
-                message.truncate(0);
-                message.set_note(Refused(1));
-                message.set_bucket(u16::MAX);
-                bad = true;
+                false
             }
-        }
-        if bad {
-            run.retain_mut(|message| message.bucket() != u16::MAX);
-        }
+        });
     }
 
     #[inline]
@@ -35,7 +27,12 @@ impl Tcp {
         if message.len() < tcp::MIN_HEADER_LEN && !message.pull_up(tcp::MIN_HEADER_LEN, cx.pool()) {
             return Err(MALFORMED);
         }
-        let (source_port, destination_port, header, header_len) = match tcp::parse(message.bytes()) {
+        let Parsed {
+            source_port,
+            destination_port,
+            header,
+            header_len,
+        } = match tcp::parse(message.bytes()) {
             Ok(parsed) => parsed,
             Err(_) => self.parse_again(message, cx)?,
         };
@@ -59,18 +56,18 @@ impl Tcp {
         };
         let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
         message.strip(header_len);
-        message.set_note(Arrival { header, tuple, hash });
+        message.set_note(Arrival {
+            header,
+            tuple,
+            hash,
+        });
         message.set_bucket(bucket.0);
         Ok(())
     }
 
     /// A header whose options lie in a later block is gathered and parsed once more.
     #[cold]
-    fn parse_again(
-        &self,
-        message: &mut Message,
-        cx: &mut Context<'_>,
-    ) -> Result<(u16, u16, tcp::TcpHeader, usize), Counter> {
+    fn parse_again(&self, message: &mut Message, cx: &mut Context<'_>) -> Result<Parsed, Counter> {
         let wanted = usize::from(message.bytes()[12] >> 4) * 4;
         if message.len() >= wanted || !message.pull_up(wanted, cx.pool()) {
             return Err(MALFORMED);
@@ -82,12 +79,8 @@ impl Tcp {
 /// Whether the checksum over pseudo-header, header and data holds (RFC 9293 §3.1).
 #[inline]
 fn is_intact(message: &Message, datagram: &Datagram) -> bool {
-    let len = message.total_len();
-    let mut sum = Sum::pseudo_header(&datagram.source, &datagram.destination, PROTOCOL, len as u32);
-    let mut offset = 0;
-    for block in message.blocks() {
-        sum = sum.then(Sum::of(block), offset);
-        offset += block.len();
-    }
-    sum.is_valid()
+    let len = message.total_len() as u32;
+    Sum::pseudo_header(&datagram.source, &datagram.destination, PROTOCOL, len)
+        .combine(sum::read(message))
+        .is_valid()
 }

@@ -18,8 +18,6 @@ pub(super) struct Connection {
     pub(super) unreported_space: u32,
     /// Bytes delivered so far: where in the stream the next delivery stands.
     pub(super) delivered: u64,
-    /// What the opener gave, to be returned with the first event.
-    pub(super) token: u64,
     /// Set until the handshake is over.
     pub(super) half_open: Option<HalfOpen>,
     /// The head knows of it.

@@ -6,15 +6,15 @@ use super::listen::HalfOpen;
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
-    CLOSED, DATA_SEGMENTS_IN, NO_BUFFER, NO_CONNECTION, NOT_SENDABLE, OPENED, OUT_OF_ORDER, OWN, RESETS_OUT,
-    RETRANSMITTED, SEGMENTS_IN, SEGMENTS_OUT, STALE, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
+    CLOSED, DATA_SEGMENTS_IN, NO_BUFFER, NO_CONNECTION, NOT_SENDABLE, OPENED, OUT_OF_ORDER, OWN,
+    RESETS_OUT, RETRANSMITTED, SEGMENTS_IN, SEGMENTS_OUT, STALE, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{DropReason, Events, State, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
-use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::tcp::{PROTOCOL, TcpFlags, TcpHeader};
 use std::sync::OnceLock;
 
 /// IPv4 and TCP headers without options, in bytes (RFC 9293 §3.7.1).
@@ -44,8 +44,17 @@ impl Tcp {
     }
 
     #[inline]
-    fn segment_for(&self, slot: usize, arrival: &Arrival, message: Message, table: &mut Table, cx: &mut Context<'_>) {
-        let Some(connection) = table.connection(slot) else { return };
+    fn segment_for(
+        &self,
+        slot: usize,
+        arrival: &Arrival,
+        message: Message,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(connection) = table.connection(slot) else {
+            return;
+        };
         if connection.tcb.reusable_by(&arrival.header) {
             // A new incarnation takes over a connection in TIME-WAIT (RFC 6191, RFC 1122 §4.2.2.13).
             self.gone(slot, Control::CLOSED, table, cx);
@@ -55,8 +64,14 @@ impl Tcp {
         if payload.is_some() {
             cx.count(DATA_SEGMENTS_IN, 1);
         }
-        let mut sink = Deliver { id: connection.id, delivered: &mut connection.delivered, cx };
-        let outcome = connection.tcb.on_segment(sink.cx.now(), &arrival.header, payload, &mut sink);
+        let mut sink = Deliver {
+            id: connection.id,
+            delivered: &mut connection.delivered,
+            cx,
+        };
+        let outcome = connection
+            .tcb
+            .on_segment(sink.cx.now(), &arrival.header, payload, &mut sink);
         if let Some(reason) = outcome.drop {
             cx.count(counter_of(reason), 1);
         }
@@ -68,9 +83,18 @@ impl Tcp {
 
     /// A segment for which there is no connection: a listener's SYN, or RFC 9293 §3.10.7.1.
     #[cold]
-    fn segment_for_nobody(&self, arrival: &Arrival, message: Message, table: &mut Table, cx: &mut Context<'_>) {
+    fn segment_for_nobody(
+        &self,
+        arrival: &Arrival,
+        message: Message,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
         let (header, tuple) = (&arrival.header, &arrival.tuple);
-        let opening = TcpFlags::SYN.union(TcpFlags::ACK).union(TcpFlags::RST).union(TcpFlags::FIN);
+        let opening = TcpFlags::SYN
+            .union(TcpFlags::ACK)
+            .union(TcpFlags::RST)
+            .union(TcpFlags::FIN);
         if header.flags.0 & opening.0 == TcpFlags::SYN.0
             && let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port)
         {
@@ -89,9 +113,16 @@ impl Tcp {
         }
     }
 
-    fn accept(&self, arrival: &Arrival, half_open: HalfOpen, table: &mut Table, cx: &mut Context<'_>) {
+    fn accept(
+        &self,
+        arrival: &Arrival,
+        half_open: HalfOpen,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
         let now = cx.now();
-        let iss = braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
+        let iss =
+            braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
         let tcb = Tcb::accept(&self.config.engine, iss, self.mss(), &arrival.header, now);
         let slot = table.insert(arrival.hash, arrival.tuple, |id| Connection {
             half_open: Some(half_open),
@@ -116,7 +147,9 @@ impl Tcp {
                 continue;
             };
             table.touch(slot);
-            let Some(connection) = table.connection(slot) else { continue };
+            let Some(connection) = table.connection(slot) else {
+                continue;
+            };
             let len = message.total_len() as u32;
             if connection.closed_by_user || len > connection.tcb.send_space() {
                 cx.drop(message, NOT_SENDABLE);
@@ -128,7 +161,9 @@ impl Tcp {
     }
 
     fn verb(&self, id: ConnectionId, message: &Message, table: &mut Table, cx: &mut Context<'_>) {
-        let Some((control, verb)) = Control::of(message).and_then(|control| Some((control, control.verb()?))) else {
+        let Some((control, verb)) =
+            Control::of(message).and_then(|control| Some((control, control.verb()?)))
+        else {
             return;
         };
         if verb == Verb::Connect {
@@ -140,9 +175,13 @@ impl Tcp {
         };
         let now = cx.now();
         table.touch(slot);
-        let Some(connection) = table.connection(slot) else { return };
+        let Some(connection) = table.connection(slot) else {
+            return;
+        };
         match verb {
-            Verb::Credit => connection.tcb.receive(u32::try_from(control.value).unwrap_or(u32::MAX)),
+            Verb::Credit => connection
+                .tcb
+                .receive(u32::try_from(control.value).unwrap_or(u32::MAX)),
             Verb::Close => {
                 connection.closed_by_user = true;
                 connection.tcb.close(now);
@@ -158,11 +197,14 @@ impl Tcp {
     /// OPEN, active (RFC 9293 §3.9.1.1). The caller chose the source port so that the flow's bucket is this one.
     fn connect(&self, control: &Control, table: &mut Table, cx: &mut Context<'_>) {
         let (tuple, now) = (control.tuple, cx.now());
-        let (bucket, hash) = self.flows.bucket_of(&tuple, super::before::PROTOCOL);
+        let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
         let refuse = |cx: &mut Context<'_>| {
             cx.count(TABLE_FULL, 1);
-            let closed = Control::new(Verb::Closed).detail(Control::NO_ROOM).value(control.value).tuple(tuple);
-            if let Some(message) = closed.message(ConnectionId::new(bucket, u32::MAX, 0), cx.pool()) {
+            let closed = Control::new(Verb::Closed)
+                .detail(Control::NO_ROOM)
+                .tuple(tuple);
+            if let Some(message) = closed.message(ConnectionId::new(bucket, u32::MAX, 0), cx.pool())
+            {
                 cx.up(message);
             }
         };
@@ -172,13 +214,13 @@ impl Tcp {
         let iss = braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
         let tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
         let slot = table.insert(hash, tuple, |id| Connection {
-            token: control.value,
             announced: true,
             ..fresh(id, tuple, hash, tcb)
         });
-        match slot {
-            Some(slot) => table.touch(slot),
-            None => refuse(cx),
+        let Some(slot) = slot else { return refuse(cx) };
+        table.touch(slot);
+        if let Some(connection) = table.connection(slot) {
+            tell(Control::new(Verb::Opening).tuple(tuple), connection, cx);
         }
     }
 
@@ -188,7 +230,9 @@ impl Tcp {
         while let Some(slot) = table.due(from, cx.now()) {
             from = slot + 1;
             let now = cx.now();
-            let Some(connection) = table.connection(slot) else { continue };
+            let Some(connection) = table.connection(slot) else {
+                continue;
+            };
             let events = connection.tcb.on_deadline(now);
             table.touch(slot);
             self.events(slot, events, table, cx);
@@ -203,7 +247,9 @@ impl Tcp {
         while let Some(slot) = table.touched.pop() {
             let slot = slot as usize;
             table.untouch(slot);
-            let Some(connection) = table.connection(slot) else { continue };
+            let Some(connection) = table.connection(slot) else {
+                continue;
+            };
             let (mut sent, mut again) = (0, 0);
             while let Some(transmit) = next_segment(connection, cx) {
                 sent += 1;
@@ -215,9 +261,20 @@ impl Tcp {
                 cx.count(RETRANSMITTED, again);
             }
             let deadline = connection.tcb.deadline();
-            if connection.tcb.state() == State::Closed {
-                self.gone(slot, Control::CLOSED, table, cx);
-                continue;
+            match connection.tcb.state() {
+                State::Closed => {
+                    self.gone(slot, Control::CLOSED, table, cx);
+                    continue;
+                }
+                // The application is done with it; what waits is TCP's own affair (RFC 9293 §3.6.1).
+                State::TimeWait if connection.announced => {
+                    connection.announced = false;
+                    let closed = Control::new(Verb::Closed)
+                        .detail(Control::CLOSED)
+                        .tuple(connection.tuple);
+                    tell(closed, connection, cx);
+                }
+                _ => {}
             }
             table.set_deadline(slot, deadline);
             if let Some(at) = deadline {
@@ -228,7 +285,9 @@ impl Tcp {
 
     /// Tells the head what has happened to a connection.
     fn events(&self, slot: usize, events: Events, table: &mut Table, cx: &mut Context<'_>) {
-        let Some(connection) = table.connection(slot) else { return };
+        let Some(connection) = table.connection(slot) else {
+            return;
+        };
         if events.contains(Events::CONNECTED) {
             connection.half_open = None;
             connection.announced = true;
@@ -250,7 +309,11 @@ impl Tcp {
             // for ever: what is unreported is less than a quarter, what is still to be acknowledged makes up the rest.
             if connection.unreported_space >= self.config.engine.send_buffer_bytes / 4 {
                 let space = core::mem::take(&mut connection.unreported_space);
-                tell(Control::new(Verb::Space).value(u64::from(space)), connection, cx);
+                tell(
+                    Control::new(Verb::Space).value(u64::from(space)),
+                    connection,
+                    cx,
+                );
             }
         }
         if events.contains(Events::END_OF_DATA) {
@@ -269,11 +332,18 @@ impl Tcp {
 
     /// Removes a connection and tells the head.
     fn gone(&self, slot: usize, why: u32, table: &mut Table, cx: &mut Context<'_>) {
-        let Some(connection) = table.remove(slot) else { return };
+        let Some(connection) = table.remove(slot) else {
+            return;
+        };
         cx.count(CLOSED, 1);
         if connection.announced {
-            let closed = Control::new(Verb::Closed).detail(why).value(connection.token).tuple(connection.tuple);
-            tell(closed, &connection, cx);
+            tell(
+                Control::new(Verb::Closed)
+                    .detail(why)
+                    .tuple(connection.tuple),
+                &connection,
+                cx,
+            );
         }
     }
 
@@ -305,7 +375,6 @@ fn fresh(id: ConnectionId, tuple: Tuple, hash: u64, tcb: Tcb<Segment>) -> Connec
         sending: SendQueue::default(),
         unreported_space: 0,
         delivered: 0,
-        token: 0,
         half_open: None,
         announced: false,
         closed_by_user: false,
@@ -315,19 +384,26 @@ fn fresh(id: ConnectionId, tuple: Tuple, hash: u64, tcb: Tcb<Segment>) -> Connec
 #[inline]
 fn next_segment(connection: &mut Connection, cx: &Context<'_>) -> Option<Transmit> {
     let sending = &mut connection.sending;
-    connection.tcb.poll_transmit(cx.now(), |offset, max| sending.cut(offset, max))
+    connection
+        .tcb
+        .poll_transmit(cx.now(), |offset, max| sending.cut(offset, max))
 }
 
 #[inline]
 fn send_segment(connection: &mut Connection, transmit: &Transmit, cx: &mut Context<'_>) {
     let message = if transmit.len > 0 {
-        connection.sending.message(transmit.offset, transmit.len, cx.pool())
+        connection
+            .sending
+            .message(transmit.offset, transmit.len, cx.pool())
     } else {
         cx.pool().allocate(HEADROOM, 0)
     };
     match message {
         Some(mut message) => {
-            message.set_note(Departure { header: transmit.header, tuple: connection.tuple });
+            message.set_note(Departure {
+                header: transmit.header,
+                tuple: connection.tuple,
+            });
             cx.down(message);
         }
         None => cx.count(NO_BUFFER, 1),

@@ -52,7 +52,12 @@ impl Listeners {
     ///
     /// # Errors
     /// If the port is 0 or taken.
-    pub fn listen(&self, address: Option<Address>, port: u16, backlog: u32) -> Result<(), ListenError> {
+    pub fn listen(
+        &self,
+        address: Option<Address>,
+        port: u16,
+        backlog: u32,
+    ) -> Result<(), ListenError> {
         if port == 0 {
             return Err(ListenError::Zero);
         }
@@ -60,16 +65,27 @@ impl Listeners {
         self.all.rcu(|all| {
             taken = all.iter().any(|listener| {
                 listener.port == port
-                    && (listener.address.is_none() || address.is_none() || listener.address == address)
+                    && (listener.address.is_none()
+                        || address.is_none()
+                        || listener.address == address)
             });
             let mut all = Vec::clone(all);
             if !taken {
                 let half_open = AtomicU32::new(0);
-                all.push(Arc::new(Listener { address, port, backlog: backlog.max(1), half_open }));
+                all.push(Arc::new(Listener {
+                    address,
+                    port,
+                    backlog: backlog.max(1),
+                    half_open,
+                }));
             }
             all
         });
-        if taken { Err(ListenError::InUse(port)) } else { Ok(()) }
+        if taken {
+            Err(ListenError::InUse(port))
+        } else {
+            Ok(())
+        }
     }
 
     /// Stops listening; connections that exist go on.
@@ -79,6 +95,11 @@ impl Listeners {
             all.retain(|listener| listener.port != port || listener.address != address);
             all
         });
+    }
+
+    /// Stops listening on everything.
+    pub fn stop_all(&self) {
+        self.all.store(Arc::default());
     }
 
     pub(super) fn find(&self, address: &Address, port: u16) -> Option<Arc<Listener>> {
@@ -99,9 +120,12 @@ pub(super) struct HalfOpen(Arc<Listener>);
 impl HalfOpen {
     /// A place, if there is one.
     pub(super) fn take(listener: Arc<Listener>) -> Option<HalfOpen> {
-        let taken = listener.half_open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |half_open| {
-            (half_open < listener.backlog).then_some(half_open + 1)
-        });
+        let taken =
+            listener
+                .half_open
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |half_open| {
+                    (half_open < listener.backlog).then_some(half_open + 1)
+                });
         taken.ok().map(|_| HalfOpen(listener))
     }
 }

@@ -34,7 +34,9 @@ impl SendQueue {
         let mut left = bytes as usize;
         let mut gone = 0;
         while left > 0 {
-            let Some(front) = self.pieces.front_mut() else { break };
+            let Some(front) = self.pieces.front_mut() else {
+                break;
+            };
             let len = front.total_len();
             if len > left {
                 front.strip(left);
@@ -44,8 +46,13 @@ impl SendQueue {
             gone += 1;
             self.pieces.pop_front();
         }
-        self.cursor = if self.cursor.piece > gone || (self.cursor.piece == gone && self.cursor.offset == bytes) {
-            Cursor { piece: self.cursor.piece - gone, offset: self.cursor.offset.saturating_sub(bytes) }
+        self.cursor = if self.cursor.piece > gone
+            || (self.cursor.piece == gone && self.cursor.offset == bytes)
+        {
+            Cursor {
+                piece: self.cursor.piece - gone,
+                offset: self.cursor.offset.saturating_sub(bytes),
+            }
         } else {
             Cursor::default()
         };
@@ -54,7 +61,9 @@ impl SendQueue {
     /// How many bytes, at most `max`, to put into a segment that starts at `offset`: whole pieces, as many as fit; part
     /// of one only if it is larger than a segment.
     pub(super) fn cut(&mut self, offset: u32, max: u32) -> u32 {
-        let Some((piece, within)) = self.seek(offset) else { return max };
+        let Some((piece, within)) = self.seek(offset) else {
+            return max;
+        };
         let mut len = self.pieces[piece].total_len() as u32 - within;
         if len >= max {
             return max;
@@ -103,14 +112,21 @@ impl SendQueue {
 
     /// The piece that holds the byte at `offset`, and that byte's place in it.
     fn seek(&mut self, offset: u32) -> Option<(usize, u32)> {
-        let mut at = if offset >= self.cursor.offset { self.cursor } else { Cursor::default() };
+        let mut at = if offset >= self.cursor.offset {
+            self.cursor
+        } else {
+            Cursor::default()
+        };
         loop {
             let len = self.pieces.get(at.piece)?.total_len() as u32;
             if offset < at.offset + len {
                 self.cursor = at;
                 return Some((at.piece, offset - at.offset));
             }
-            at = Cursor { piece: at.piece + 1, offset: at.offset + len };
+            at = Cursor {
+                piece: at.piece + 1,
+                offset: at.offset + len,
+            };
         }
     }
 }

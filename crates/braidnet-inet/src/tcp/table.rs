@@ -65,7 +65,12 @@ impl Table {
         let slot = match self.free.pop() {
             Some(slot) => slot as usize,
             None if self.slots.len() < self.limit => {
-                self.slots.push(Slot { connection: None, generation: 0, touched: false, deadline: Instant::MAX });
+                self.slots.push(Slot {
+                    connection: None,
+                    generation: 0,
+                    touched: false,
+                    deadline: Instant::MAX,
+                });
                 self.slots.len() - 1
             }
             None => return None,
@@ -122,6 +127,10 @@ impl Table {
 
     /// The earliest deadline of all.
     pub(super) fn earliest(&self) -> Option<Instant> {
-        self.slots.iter().map(|slot| slot.deadline).min().filter(|at| *at < Instant::MAX)
+        self.slots
+            .iter()
+            .map(|slot| slot.deadline)
+            .min()
+            .filter(|at| *at < Instant::MAX)
     }
 }

@@ -1,0 +1,246 @@
+//! A stack that runs: services on processors of its own, under an architecture.
+
+use crate::config::StackConfig;
+use crate::error::StackError;
+use crate::services::{DatagramService, Service, Ticket};
+use crate::wiring;
+use braidnet_device::Device;
+use braidnet_inet::tcp::Listeners;
+use braidnet_message::{Arena, Kind, Message, Pool};
+use braidnet_process::{
+    Architecture, Mailboxes, NoApplication, Plan, Running, RunningConfig, Suspended, Worker,
+};
+use braidnet_stream::junction::Placement;
+use braidnet_stream::{Counters, Direction, ModuleId, Parcel, Stream};
+use braidnet_sync::lock::LockKind;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Puts a [`Server`] together.
+///
+/// ```no_run
+/// use braidnet::device::tun::{Mode, TunConfig, TunDevice};
+/// use braidnet::{Architecture, ServerBuilder, StackConfig};
+/// # use braidnet::{Io, Service, Session, message::Message, wire::address::Tuple};
+/// # struct Echo; struct Nothing;
+/// # impl Service for Echo { fn open(&self, _: &Tuple) -> Box<dyn Session> { Box::new(Nothing) } }
+/// # impl Session for Nothing { fn data(&mut self, _: Message, _: &mut Io<'_, '_>) {} }
+///
+/// let device = TunDevice::create(TunConfig { name: Some("bn0".to_owned()), ..TunConfig::new(Mode::Tun) })?;
+/// let server = ServerBuilder::new(StackConfig::new("10.77.0.2".parse()?))
+///     .architecture(Architecture::Connection, 2)
+///     .tcp(7, Echo)
+///     .start(device)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ServerBuilder {
+    config: StackConfig,
+    architecture: Architecture,
+    processors: usize,
+    lock: LockKind,
+    running: RunningConfig,
+    backlog: u32,
+    tcp: HashMap<u16, Box<dyn Service>>,
+    udp: HashMap<u16, Box<dyn DatagramService>>,
+}
+
+/// Half-open connections that a port takes unless told otherwise.
+const BACKLOG: u32 = 1024;
+
+impl ServerBuilder {
+    /// A server of this stack, under `connection` on one processor, with no service yet.
+    pub fn new(config: StackConfig) -> ServerBuilder {
+        ServerBuilder {
+            config,
+            architecture: Architecture::Connection,
+            processors: 1,
+            lock: LockKind::Adaptive,
+            running: RunningConfig {
+                name: "braidnet".to_owned(),
+                ..RunningConfig::default()
+            },
+            backlog: BACKLOG,
+            tcp: HashMap::new(),
+            udp: HashMap::new(),
+        }
+    }
+
+    /// Which architecture, on how many processors.
+    pub fn architecture(mut self, architecture: Architecture, processors: usize) -> ServerBuilder {
+        self.architecture = architecture;
+        self.processors = processors;
+        self
+    }
+
+    /// The kind of lock that `message` uses.
+    pub fn lock(mut self, lock: LockKind) -> ServerBuilder {
+        self.lock = lock;
+        self
+    }
+
+    /// How the threads are named, placed and idle.
+    pub fn running(mut self, running: RunningConfig) -> ServerBuilder {
+        self.running = running;
+        self
+    }
+
+    /// Most half-open connections of each port.
+    pub fn backlog(mut self, backlog: u32) -> ServerBuilder {
+        self.backlog = backlog;
+        self
+    }
+
+    /// Answers TCP connections to `port`; a second service of the port replaces the first.
+    pub fn tcp(mut self, port: u16, service: impl Service) -> ServerBuilder {
+        self.tcp.insert(port, Box::new(service));
+        self
+    }
+
+    /// Answers UDP datagrams to `port`.
+    pub fn udp(mut self, port: u16, service: impl DatagramService) -> ServerBuilder {
+        self.udp.insert(port, Box::new(service));
+        self
+    }
+
+    /// Opens the device, wires the stack, spawns and starts its processors.
+    ///
+    /// # Errors
+    /// If anything of that cannot be done; nothing is left behind then.
+    pub fn start(self, device: impl Device) -> Result<Server, StackError> {
+        let capabilities = *device.capabilities();
+        let tcp_ports: Vec<u16> = self.tcp.keys().copied().collect();
+        let udp_ports: Vec<u16> = self.udp.keys().copied().collect();
+        let wired = wiring::server(&self.config, &capabilities, self.tcp, self.udp)?;
+        for port in tcp_ports {
+            wired.listeners.listen(None, port, self.backlog)?;
+        }
+        for port in udp_ports {
+            wired.ports.bind(port)?;
+        }
+        let arena = Arena::new(self.config.memory_bytes);
+        let plan = Plan {
+            stream: wired.wiring.stream.clone(),
+            bottom: wired.wiring.bottom,
+            split: Some(wired.services),
+            buckets: self.config.buckets,
+            arena: arena.clone(),
+            queues: Box::new(device).open()?,
+            classify: Arc::new(wired.wiring.flows),
+            lock: self.lock,
+            batch: self.config.batch,
+            water_marks: WATER_MARKS,
+        };
+        let placement = plan
+            .placement(self.architecture, self.processors)
+            .map_err(braidnet_process::PlanError::from)?;
+        let suspended = Suspended::spawn(&self.running, self.processors)?;
+        let mut processors = plan.workers(self.architecture, suspended.wakers(), &mut |_| {
+            Box::new(NoApplication)
+        })?;
+        let counters = processors
+            .iter_mut()
+            .flatten()
+            .map(|worker| worker.cluster().counters().clone())
+            .collect();
+        let mailboxes = processors[0][0].mailboxes();
+        Ok(Server {
+            running: suspended.start(processors),
+            placement,
+            jobs: Jobs {
+                services: wired.services,
+                stream: wired.wiring.stream.clone(),
+                mailboxes,
+                arena,
+            },
+            listeners: wired.listeners,
+            stream: wired.wiring.stream,
+            counters,
+        })
+    }
+}
+
+/// Bytes between the clusters of `task`: where the lower one stops, and where it goes on.
+const WATER_MARKS: (usize, usize) = (1 << 20, 4 << 20);
+
+/// A stack that runs on processors of its own until it is stopped or dropped.
+pub struct Server {
+    running: Running<Vec<Worker>>,
+    placement: Placement,
+    jobs: Jobs,
+    listeners: Arc<Listeners>,
+    stream: Arc<Stream>,
+    counters: Vec<Arc<Counters>>,
+}
+
+impl Server {
+    /// How its junctions are placed.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// Every counter that is not zero, as `module.name`, summed over the processors.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for counters in &self.counters {
+            counters.collect(&self.stream, &mut all);
+        }
+        all
+    }
+
+    /// Connections that are established, closing or in TIME-WAIT now.
+    pub fn connections(&self) -> u64 {
+        let sum = |name| {
+            self.counters
+                .iter()
+                .map(|counters| counters.value(&self.stream, "tcp", name))
+                .sum::<u64>()
+        };
+        sum("opened").saturating_sub(sum("closed"))
+    }
+
+    /// A way to give sessions work back that was done elsewhere.
+    pub fn jobs(&self) -> Jobs {
+        self.jobs.clone()
+    }
+
+    /// Takes no new connections; those that exist go on.
+    pub fn stop_listening(&self) {
+        self.listeners.stop_all();
+    }
+
+    /// Ends every processor after its current turn, and takes the stack down.
+    pub fn stop(self) {
+        drop(self.running.stop());
+    }
+}
+
+/// Where work that was done elsewhere is handed back to the sessions that gave it away. One for each thread that does such
+/// work.
+#[derive(Clone)]
+pub struct Jobs {
+    services: ModuleId,
+    stream: Arc<Stream>,
+    mailboxes: Mailboxes,
+    arena: Arc<Arena>,
+}
+
+impl Jobs {
+    /// Buffers for a thread that does such work.
+    pub fn pool(&self) -> Pool {
+        Pool::new(&self.arena)
+    }
+
+    /// Hands `message` to the session behind `ticket`, whose [`job`](crate::Session::job) gets it; dropped by name if that
+    /// is no more.
+    pub fn hand_back(&mut self, ticket: Ticket, mut message: Message) {
+        message.set_kind(Kind::HighPriority);
+        message.set_connection(ticket.connection.0);
+        message.set_bucket(ticket.connection.bucket().0);
+        self.mailboxes.send(Parcel::new(
+            &self.stream,
+            self.services,
+            Direction::Up,
+            message,
+        ));
+    }
+}

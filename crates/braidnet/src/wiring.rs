@@ -1,0 +1,85 @@
+//! Wires the streams of this crate.
+
+use crate::config::StackConfig;
+use crate::error::StackError;
+use crate::services::{DatagramService, Datagrams, Service, Services};
+use braidnet_device::{Capabilities, Medium};
+use braidnet_inet::Inet;
+use braidnet_inet::flows::Flows;
+use braidnet_inet::tcp::{Listeners, Tcp};
+use braidnet_inet::udp::UdpPorts;
+use braidnet_stream::{ModuleId, Stream};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A wired stream and the modules that matter from outside.
+pub(crate) struct Wiring {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) bottom: ModuleId,
+    pub(crate) tcp: ModuleId,
+    pub(crate) flows: Flows,
+}
+
+/// A server's stream.
+pub(crate) struct Wired {
+    pub(crate) wiring: Wiring,
+    pub(crate) services: ModuleId,
+    pub(crate) listeners: Arc<Listeners>,
+    pub(crate) ports: Arc<UdpPorts>,
+}
+
+/// Everything up to the transports, and nothing above them: the head is the caller's.
+pub(crate) fn plain(
+    config: &StackConfig,
+    capabilities: &Capabilities,
+) -> Result<(Wiring, Arc<Listeners>), StackError> {
+    let (inet, flows, listeners) = transports(config, capabilities)?;
+    let wiring = Wiring {
+        stream: inet.stream.build()?,
+        bottom: inet.layout.bottom,
+        tcp: inet.layout.tcp,
+        flows,
+    };
+    Ok((wiring, listeners))
+}
+
+/// A stream with services on top.
+pub(crate) fn server(
+    config: &StackConfig,
+    capabilities: &Capabilities,
+    tcp: HashMap<u16, Box<dyn Service>>,
+    udp: HashMap<u16, Box<dyn DatagramService>>,
+) -> Result<Wired, StackError> {
+    let (mut inet, flows, listeners) = transports(config, capabilities)?;
+    let services = inet.stream.module(Services::new(tcp));
+    let datagrams = inet.stream.module(Datagrams::new(udp));
+    inet.stream.link(inet.layout.tcp, services);
+    inet.stream.link(inet.layout.udp, datagrams);
+    let wiring = Wiring {
+        stream: inet.stream.build()?,
+        bottom: inet.layout.bottom,
+        tcp: inet.layout.tcp,
+        flows,
+    };
+    Ok(Wired {
+        wiring,
+        services,
+        listeners,
+        ports: inet.ports,
+    })
+}
+
+fn transports(
+    config: &StackConfig,
+    capabilities: &Capabilities,
+) -> Result<(Inet, Flows, Arc<Listeners>), StackError> {
+    let mac = match capabilities.medium {
+        Medium::Ip => None,
+        Medium::Ethernet { address } => Some(address),
+    };
+    let interface = config.interface(capabilities.mtu, mac)?;
+    let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
+    let tcp = Tcp::new(config.tcp(capabilities.mtu), flows);
+    let listeners = tcp.listeners().clone();
+    Ok((Inet::assemble(interface, flows, tcp), flows, listeners))
+}
