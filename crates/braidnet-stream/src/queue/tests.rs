@@ -514,3 +514,17 @@ proptest! {
         check_against_model(actions)?;
     }
 }
+
+#[test]
+fn a_thread_is_on_the_list_once() {
+    let mut waiters = Waiters::default();
+    waiters.enter();
+    waiters.enter();
+    assert_eq!(
+        waiters.len(),
+        1,
+        "it would be woken twice for one message, and another not at all"
+    );
+    waiters.leave();
+    assert!(waiters.is_empty());
+}
