@@ -224,7 +224,9 @@ impl World {
                 let shared = message.share_with_headroom(&mut self.pool);
                 assert_eq!(shared.is_some(), unique && blocks.len() == 1);
                 let mut message = shared?;
-                assert!(message.prepend(0).is_some() && !message.is_unique());
+                let headroom = message.headroom();
+                assert!(!message.is_unique());
+                assert_eq!(message.prepend(0).is_some(), headroom > 0);
                 let blocks = blocks.clone();
                 return Some(Pair {
                     message,
