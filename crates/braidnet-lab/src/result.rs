@@ -1,0 +1,116 @@
+//! What one measurement gives.
+
+use crate::config::ConfigError;
+use braidnet::StackError;
+use braidnet_device::DeviceError;
+use braidnet_process::PlanError;
+use braidnet_sync::group::{MemberError, SpawnError};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What was measured in one window of steady state.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct RunResult {
+    /// Messages that went whole through the window, over all connections.
+    pub messages: u64,
+    /// Wall time of the window in nanoseconds.
+    pub wall_ns: u64,
+    /// Application bytes of the window.
+    pub bytes: u64,
+    /// Application bits per nanosecond of wall time.
+    pub throughput_gbps: f64,
+    /// Processor time of all threads, far ends included, per message.
+    pub cpu_ns_per_message: f64,
+    /// Processor time in user mode, in the kernel's accounting precision.
+    pub user_ms: f64,
+    /// Processor time in the kernel, likewise.
+    pub system_ms: f64,
+    /// Times that a processor's thread slept.
+    pub voluntary_switches: u64,
+    /// Times that a processor's thread was made to give way.
+    pub involuntary_switches: u64,
+    /// Time between asking for a lock and having it, per message; measured only where
+    /// [`sync_sampling`](crate::TtcpConfig::sync_sampling) is set, 0 elsewhere.
+    pub sync_ns_per_message: f64,
+    /// Of the data segments that reached TCP, those that were not next in order, in percent (PLP table 1). In direction
+    /// `send`, of those that left on the wire.
+    pub out_of_order_percent: f64,
+    /// Round trips, in mode echo.
+    pub rtt: Option<RttResult>,
+    /// Hash of what the application has received, over all connections from the first message to the last before a point that
+    /// depends on the configuration alone: equal for every architecture and number of processors.
+    pub payload_hash: u64,
+    /// Counters of the stacks and far ends over the window, by name; those that are not zero.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// One-message round trips.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct RttResult {
+    /// Median.
+    pub p50_ns: u64,
+    /// 99 of 100 took no longer.
+    pub p99_ns: u64,
+    /// 999 of 1,000 took no longer.
+    pub p999_ns: u64,
+    /// Over all connections.
+    pub round_trips_per_second: f64,
+}
+
+/// Why a measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// It is set to something that cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A stack cannot be made.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// The architecture cannot be placed.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A device cannot be opened.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The system gives no thread.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A processor's thread died.
+    #[error("a processor's thread ended early: {0}")]
+    Thread(#[from] MemberError),
+    /// The processors that this process may use cannot be listed.
+    #[error("the processors that this process may use cannot be listed: {0}")]
+    Processors(std::io::Error),
+    /// A processor that this process may not use.
+    #[error("processor {processor} is not one of the {allowed} that this process may use")]
+    NoSuchProcessor {
+        /// Its number.
+        processor: usize,
+        /// How many there are.
+        allowed: usize,
+    },
+    /// No port hashes to a processor that needs one.
+    #[error("no port is left whose connection falls to processor {processor}")]
+    NoPort {
+        /// The processor.
+        processor: usize,
+    },
+    /// Messages stopped flowing.
+    #[error(
+        "no message has passed for {seconds} s, after {messages}: the measurement is given up ({state})"
+    )]
+    Stalled {
+        /// How long.
+        seconds: u64,
+        /// How many messages had passed.
+        messages: u64,
+        /// What the counters say.
+        state: String,
+    },
+    /// The application received something else than was sent.
+    #[error("connection {connection} received something else than was sent")]
+    Corrupt {
+        /// Which one.
+        connection: usize,
+    },
+}
