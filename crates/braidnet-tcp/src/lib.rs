@@ -33,6 +33,8 @@ mod config;
 mod congestion;
 mod connection;
 pub mod isn;
+#[cfg(test)]
+mod loopback;
 mod output;
 mod reasons;
 mod reassembly;

@@ -211,10 +211,17 @@ mod tests {
             .collect()
     }
 
+    /// Held, arriving, verdict, what is held afterwards (as marks by place).
+    type Row = (
+        &'static [(u32, u32)],
+        (u32, u32),
+        Result<(), DropReason>,
+        &'static str,
+    );
+
     #[test]
     fn what_came_first_stays() {
-        // Held, arriving, verdict, what is held afterwards (as marks by place).
-        let table: [(&[(u32, u32)], (u32, u32), Result<(), DropReason>, &str); 8] = [
+        let table: [Row; 8] = [
             (&[(2, 4)], (5, 7), Ok(()), "..11.99"),
             (&[(2, 4)], (4, 6), Ok(()), "..1199"),
             (&[(2, 4)], (1, 2), Ok(()), ".911"),

@@ -159,10 +159,13 @@ mod tests {
         board
     }
 
+    /// Ranges, segment size, everything before this offset is lost.
+    type Row = (&'static [(u32, u32)], u32, Option<u32>);
+
     #[test]
     fn is_lost_by_count_or_by_bytes() {
-        // Ranges, segment size, everything before this offset is lost (RFC 6675 §4).
-        let table: [(&[(u32, u32)], u32, Option<u32>); 6] = [
+        // RFC 6675 §4.
+        let table: [Row; 6] = [
             (&[], 10, None),
             (&[(10, 30)], 10, None),
             (&[(10, 31)], 10, Some(10)),

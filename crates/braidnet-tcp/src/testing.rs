@@ -1,6 +1,9 @@
-//! What the crate's tests share: a payload of bytes.
+//! What the crate's tests share: a payload of bytes, a user at one end of a connection, and numbers drawn by a seed.
 
-use crate::Payload;
+use crate::{Config, DropReason, Events, Payload, State, Tcb};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::TcpHeader;
+use braidnet_wire::time::Instant;
 
 /// A payload that owns its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +19,142 @@ impl Payload for Bytes {
     }
 
     fn truncate(&mut self, n: usize) {
+        assert!(n <= self.0.len());
         self.0.truncate(n);
+    }
+}
+
+/// A segment on the wire.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wire {
+    pub(crate) header: TcpHeader,
+    pub(crate) data: Vec<u8>,
+}
+
+/// One end: the engine, and a user who has `stream` to send and keeps what is received.
+pub(crate) struct End {
+    pub(crate) tcb: Tcb<Bytes>,
+    /// All that was given to the engine.
+    pub(crate) stream: Vec<u8>,
+    /// Bytes of it that the engine has let go of.
+    released: usize,
+    pub(crate) received: Vec<u8>,
+    /// Bytes of it that the user has taken.
+    pub(crate) taken: usize,
+    pub(crate) events: Events,
+    pub(crate) drops: Vec<DropReason>,
+    /// Longest piece that `cut` gives, as a caller with small buffers does.
+    pub(crate) longest_cut: u32,
+}
+
+impl End {
+    pub(crate) fn new(tcb: Tcb<Bytes>) -> End {
+        End {
+            tcb,
+            stream: Vec::new(),
+            released: 0,
+            received: Vec::new(),
+            taken: 0,
+            events: Events::empty(),
+            drops: Vec::new(),
+            longest_cut: u32::MAX,
+        }
+    }
+
+    pub(crate) fn connect(config: &Config, iss: u32, now: Instant) -> End {
+        End::new(Tcb::connect(config, SeqNumber::new(iss), 1460, now))
+    }
+
+    pub(crate) fn accept(config: &Config, iss: u32, syn: &Wire, now: Instant) -> End {
+        End::new(Tcb::accept(
+            config,
+            SeqNumber::new(iss),
+            1460,
+            &syn.header,
+            now,
+        ))
+    }
+
+    pub(crate) fn send(&mut self, data: &[u8]) {
+        assert!(self.tcb.send(data.len() as u32));
+        self.stream.extend_from_slice(data);
+    }
+
+    /// The user takes `bytes` of what is there.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.received.len() - self.taken);
+        self.taken += bytes;
+        self.tcb.receive(bytes as u32);
+    }
+
+    pub(crate) fn arrive(&mut self, now: Instant, wire: &Wire) -> Events {
+        let mut sink = Vec::new();
+        let payload = Bytes(wire.data.clone());
+        let outcome = self
+            .tcb
+            .on_segment(now, &wire.header, Some(payload), &mut sink);
+        self.received
+            .extend(sink.into_iter().flat_map(|payload| payload.0));
+        let acked = self.tcb.take_acked() as usize;
+        assert_eq!(acked > 0, outcome.events.contains(Events::ACKED));
+        self.released += acked;
+        assert!(
+            self.released <= self.stream.len(),
+            "more acknowledged than sent"
+        );
+        self.events |= outcome.events;
+        self.drops.extend(outcome.drop);
+        outcome.events
+    }
+
+    pub(crate) fn poll(&mut self, now: Instant) -> Vec<Wire> {
+        let longest = self.longest_cut;
+        let mut out = Vec::new();
+        while let Some(transmit) = self.tcb.poll_transmit(now, |_, max| max.min(longest)) {
+            let from = self.released + transmit.offset as usize;
+            let data = if transmit.len == 0 {
+                Vec::new()
+            } else {
+                self.stream[from..from + transmit.len as usize].to_vec()
+            };
+            out.push(Wire {
+                header: transmit.header,
+                data,
+            });
+            assert!(out.len() < 100_000, "transmits without end");
+        }
+        out
+    }
+
+    pub(crate) fn expire(&mut self, now: Instant) -> Events {
+        let events = self.tcb.on_deadline(now);
+        self.events |= events;
+        events
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.tcb.state() == State::Closed
+    }
+}
+
+/// Numbers drawn by a seed (xorshift64*).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// 0 to `bound` - 1.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
+    }
+
+    /// True `per_mille` times in a thousand.
+    pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
+        self.below(1000) < per_mille
     }
 }

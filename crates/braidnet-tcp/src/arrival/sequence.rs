@@ -145,6 +145,8 @@ impl<P: Payload> Tcb<P> {
         }
         *events |= match self.connection.state {
             State::SynReceived if self.connection.active => Events::REFUSED,
+            // Both sides have sent all they had: nothing is lost that the user could be told of.
+            State::Closing | State::LastAck => Events::empty(),
             _ => Events::RESET,
         };
         self.end(events);
