@@ -146,7 +146,7 @@ impl<P: Payload> Receiver<P> {
             self.acknowledge_disorder();
             let kept = self.reassembly.insert(seq, payload);
             self.refresh();
-            return kept.and(verdict);
+            return verdict.and(kept);
         }
         // A segment that fills all or part of a gap is acknowledged at once (RFC 5681 §4.2).
         if let Some(first) = self.reassembly.first() {
@@ -164,13 +164,11 @@ impl<P: Payload> Receiver<P> {
         verdict
     }
 
-    /// Notes the peer's FIN; says whether it is in order now.
-    pub(crate) fn note_fin(&mut self, fin: SeqNumber) {
-        if self.fin.is_none() {
-            self.fin = Some(fin);
-            if fin != self.rcv_nxt {
-                self.acknowledge_disorder();
-            }
+    /// Notes the peer's FIN, the first one if there are several; `alone` if no data came with it.
+    pub(crate) fn note_fin(&mut self, fin: SeqNumber, alone: bool) {
+        self.fin.get_or_insert(fin);
+        if alone && fin != self.rcv_nxt {
+            self.acknowledge_disorder();
         }
         self.refresh();
     }

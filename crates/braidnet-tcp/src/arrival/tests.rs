@@ -1,1 +1,499 @@
+//! One row per rule of RFC 9293 §3.10.7 and of the RFCs that amend it: a state, a segment, what becomes of it.
 
+use crate::testing::{End, Wire};
+use crate::{Config, DropReason, Events, State};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::time::{Duration, Instant};
+
+const SYN: u8 = TcpFlags::SYN.0;
+const ACK: u8 = TcpFlags::ACK.0;
+const FIN: u8 = TcpFlags::FIN.0;
+const RST: u8 = TcpFlags::RST.0;
+const PSH: u8 = TcpFlags::PSH.0;
+const URG: u8 = TcpFlags::URG.0;
+const ECN: u8 = TcpFlags::ECE.0 | TcpFlags::CWR.0;
+
+/// Our and the peer's initial sequence numbers: both streams wrap after their SYN.
+const ISS: u32 = u32::MAX;
+const IRS: u32 = u32::MAX - 3;
+/// The window that we announce.
+const WINDOW: u16 = 1000;
+
+/// A segment by offsets: `seq` from the peer's first byte, `ack` from ours.
+fn segment(flags: u8, seq: i32, ack: i32, len: usize) -> Wire {
+    let header = TcpHeader {
+        seq: SeqNumber::new(IRS.wrapping_add(1).wrapping_add_signed(seq)),
+        ack: SeqNumber::new(ISS.wrapping_add(1).wrapping_add_signed(ack)),
+        flags: TcpFlags(flags),
+        window: 60000,
+        ..TcpHeader::default()
+    };
+    Wire {
+        header,
+        data: vec![b'x'; len],
+    }
+}
+
+/// What we sent, by offsets: flags, `seq` from our first byte, `ack` from the peer's, length.
+type Reply = (u8, i32, i32, usize);
+
+fn reply(wire: &Wire) -> Reply {
+    let header = &wire.header;
+    let offset = |seq: SeqNumber, start: u32| (seq - (SeqNumber::new(start) + 1)) as i32;
+    let ack = if header.flags.contains(TcpFlags::ACK) {
+        offset(header.ack, IRS)
+    } else {
+        0
+    };
+    (
+        header.flags.0,
+        offset(header.seq, ISS),
+        ack,
+        wire.data.len(),
+    )
+}
+
+struct Host {
+    end: End,
+    now: Instant,
+}
+
+impl Host {
+    fn connect(config: &Config) -> Host {
+        let now = Instant::from_millis(5000);
+        let mut host = Host {
+            end: End::connect(config, ISS, now),
+            now,
+        };
+        assert_eq!(host.sent(), [(SYN, -1, 0, 0)]);
+        host
+    }
+
+    fn accept(config: &Config, syn: &Wire) -> Host {
+        let now = Instant::from_millis(5000);
+        let mut host = Host {
+            end: End::accept(config, ISS, syn, now),
+            now,
+        };
+        assert_eq!(host.sent(), [(SYN | ACK, -1, 0, 0)]);
+        host
+    }
+
+    fn plain() -> Config {
+        Config {
+            timestamps: false,
+            sack: false,
+            window_scale: false,
+            receive_buffer_bytes: u32::from(WINDOW),
+            ..Config::default()
+        }
+    }
+
+    /// A connection in `state`, in which we have sent `in_flight` bytes that are not acknowledged.
+    fn in_state(state: State, in_flight: usize) -> Host {
+        let mut host = match state {
+            State::SynSent => return Host::connect(&Host::plain()),
+            _ => Host::accept(&Host::plain(), &segment(SYN, -1, 0, 0)),
+        };
+        if state == State::SynReceived {
+            return host;
+        }
+        let now = host.now;
+        assert_eq!(
+            host.end.arrive(now, &segment(ACK, 0, 0, 0)),
+            Events::CONNECTED
+        );
+        host.end.send(&vec![b'y'; in_flight]);
+        host.sent();
+        let flight = in_flight as i32;
+        let steps: &[(bool, Option<Wire>)] = match state {
+            State::FinWait1 => &[(true, None)],
+            State::FinWait2 => &[(true, Some(segment(ACK, 0, flight + 1, 0)))],
+            State::CloseWait => &[(false, Some(segment(FIN | ACK, 0, 0, 0)))],
+            State::Closing => &[(true, Some(segment(FIN | ACK, 0, 0, 0)))],
+            State::LastAck => &[(false, Some(segment(FIN | ACK, 0, 0, 0))), (true, None)],
+            State::TimeWait => &[(true, Some(segment(FIN | ACK, 0, flight + 1, 0)))],
+            _ => &[],
+        };
+        for (close, wire) in steps {
+            if *close {
+                host.end.tcb.close(now);
+                host.sent();
+            }
+            if let Some(wire) = wire {
+                host.end.arrive(now, wire);
+                host.sent();
+            }
+        }
+        assert_eq!(host.end.tcb.state(), state);
+        host.end.drops.clear();
+        host.end.events = Events::empty();
+        host
+    }
+
+    fn arrive(&mut self, wire: &Wire) -> Events {
+        self.end.arrive(self.now, wire)
+    }
+
+    fn sent(&mut self) -> Vec<Reply> {
+        self.end.poll(self.now).iter().map(reply).collect()
+    }
+
+    fn wait(&mut self, duration: Duration) -> Events {
+        self.now += duration;
+        self.end.expire(self.now)
+    }
+}
+
+/// A state with three bytes in flight, a segment, why it is dropped, the answers, the state afterwards.
+type Row = (State, Wire, Option<DropReason>, &'static [Reply], State);
+
+fn check(rows: &[Row]) {
+    for (at, (state, wire, drop, replies, after)) in rows.iter().enumerate() {
+        let mut host = Host::in_state(*state, 3);
+        host.arrive(wire);
+        let context = format!("row {at}: {state} {:?}", wire.header);
+        assert_eq!(
+            host.end.drops,
+            drop.iter().copied().collect::<Vec<_>>(),
+            "{context}"
+        );
+        assert_eq!(host.sent(), *replies, "{context}");
+        assert_eq!(host.end.tcb.state(), *after, "{context}");
+    }
+}
+
+#[test]
+#[rustfmt::skip]
+fn syn_sent() {
+    use DropReason::*;
+    use State::{Closed, Established, SynReceived, SynSent};
+    check(&[
+        // First check: ACKs of what we have not sent, one too low and one too high, are answered with a RST.
+        (SynSent, segment(ACK, 0, -1, 0), Some(AckNotOfSyn), &[(RST, -1, 0, 0)], SynSent),
+        (SynSent, segment(SYN | ACK, -1, 1, 0), Some(AckNotOfSyn), &[(RST, 1, 0, 0)], SynSent),
+        (SynSent, segment(RST | ACK, 0, 1, 0), Some(AckNotOfSyn), &[], SynSent),
+        // Second check: RST.
+        (SynSent, segment(RST | ACK, 0, 0, 0), None, &[], Closed),
+        (SynSent, segment(RST, 0, 0, 0), Some(ResetWithoutAck), &[], SynSent),
+        (SynSent, segment(SYN | RST, 0, 0, 0), Some(ResetWithoutAck), &[], SynSent),
+        // Fourth check: SYN.
+        (SynSent, segment(SYN | ACK, -1, 0, 0), None, &[(ACK, 0, 0, 0)], Established),
+        (SynSent, segment(SYN | ACK | ECN, -1, 0, 0), None, &[(ACK, 0, 0, 0)], Established),
+        (SynSent, segment(SYN | ACK, -1, 0, 9), Some(TextOnSyn), &[(ACK, 0, 0, 0)], Established),
+        (SynSent, segment(SYN | ACK | FIN, -1, 0, 0), Some(TextOnSyn), &[(ACK, 0, 0, 0)], Established),
+        (SynSent, segment(SYN, -1, 0, 0), None, &[(SYN | ACK, -1, 0, 0)], SynReceived),
+        // Fifth check: neither.
+        (SynSent, segment(ACK, 0, 0, 0), Some(NeitherSynNorReset), &[], SynSent),
+        (SynSent, segment(0, 0, 0, 0), Some(NeitherSynNorReset), &[], SynSent),
+        (SynSent, segment(FIN | PSH | URG, 0, 0, 0), Some(NeitherSynNorReset), &[], SynSent),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn syn_received() {
+    use DropReason::*;
+    use State::{CloseWait, Closed, Established, SynReceived};
+    check(&[
+        (SynReceived, segment(ACK, 0, 0, 0), None, &[], Established),
+        (SynReceived, segment(FIN | ACK, 0, 0, 2), None, &[(ACK, 0, 3, 0)], CloseWait),
+        // Fifth check: any other ACK is answered with a RST (HOSTILE-INPUT 13, one too low).
+        (SynReceived, segment(ACK, 0, -1, 0), Some(BadHandshakeAck), &[(RST, -1, 0, 0)], SynReceived),
+        (SynReceived, segment(ACK, 0, 1, 0), Some(BadHandshakeAck), &[(RST, 1, 0, 0)], SynReceived),
+        (SynReceived, segment(0, 0, 0, 0), Some(NoAck), &[], SynReceived),
+        // The SYN once more is answered by ours; another one in the window is challenged.
+        (SynReceived, segment(SYN, -1, 0, 0), Some(DuplicateSyn), &[(SYN | ACK, -1, 0, 0)], SynReceived),
+        (SynReceived, segment(SYN, 5, 0, 0), Some(SynOnConnection), &[(ACK, 0, 0, 0)], SynReceived),
+        // Simultaneous open: the peer's SYN-ACK.
+        (SynReceived, segment(SYN | ACK, -1, 0, 0), None, &[(ACK, 0, 0, 0)], Established),
+        (SynReceived, segment(RST, 0, 0, 0), None, &[], Closed),
+        (SynReceived, segment(RST, 5, 0, 0), Some(ResetInWindow), &[(ACK, 0, 0, 0)], SynReceived),
+        (SynReceived, segment(RST, -1, 0, 0), Some(OldSegment), &[], SynReceived),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn sequence_numbers() {
+    use DropReason::*;
+    use State::Established;
+    let right = i32::from(WINDOW);
+    let answered: &[Reply] = &[(ACK, 3, 0, 0)];
+    check(&[
+        // The table of RFC 9293 §3.10.7.4. Data in order waits for company.
+        (Established, segment(ACK, 0, 0, 9), None, &[], Established),
+        (Established, segment(ACK, 1, 0, 9), None, answered, Established),
+        (Established, segment(ACK, -9, 0, 9), Some(OldSegment), answered, Established),
+        (Established, segment(ACK, -9, 0, 10), Some(PartlyOld), &[(ACK, 3, 1, 0)], Established),
+        (Established, segment(ACK, -9, 0, 0), Some(OldSegment), answered, Established),
+        (Established, segment(ACK, right, 0, 1), Some(BeyondWindow), answered, Established),
+        (Established, segment(ACK, right - 1, 0, 2), Some(PartlyBeyondWindow), answered, Established),
+        (Established, segment(FIN | ACK, right, 0, 0), Some(BeyondWindow), answered, Established),
+        (Established, segment(FIN | ACK, right - 1, 0, 1), Some(PartlyBeyondWindow), answered, Established),
+        // DEPARTURES.md: an ACK at the right edge counts.
+        (Established, segment(ACK, right, 3, 0), None, &[], Established),
+        (Established, segment(ACK, right + 1, 3, 0), Some(BeyondWindow), answered, Established),
+        (Established, segment(ACK, i32::MAX, 3, 0), Some(BeyondWindow), answered, Established),
+        (Established, segment(ACK, i32::MIN, 3, 0), Some(OldSegment), answered, Established),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn resets() {
+    use DropReason::*;
+    use State::Closed;
+    use State::*;
+    let challenge: &[Reply] = &[(ACK, 3, 0, 0)];
+    let right = i32::from(WINDOW);
+    check(&[
+        // RFC 5961 §3.2: at the left edge, inside, outside.
+        (Established, segment(RST, 0, 0, 0), None, &[], Closed),
+        (Established, segment(RST | ACK, 0, 99, 0), None, &[], Closed),
+        (Established, segment(RST, 1, 0, 0), Some(ResetInWindow), challenge, Established),
+        (Established, segment(RST, right - 1, 0, 0), Some(ResetInWindow), challenge, Established),
+        (Established, segment(RST, right, 0, 0), Some(BeyondWindow), &[], Established),
+        (Established, segment(RST, -1, 0, 0), Some(OldSegment), &[], Established),
+        (Established, segment(RST | SYN, 0, 0, 0), None, &[], Closed),
+        (FinWait1, segment(RST, 0, 0, 0), None, &[], Closed),
+        (FinWait2, segment(RST, 0, 0, 0), None, &[], Closed),
+        (CloseWait, segment(RST, 1, 0, 0), None, &[], Closed),
+        (Closing, segment(RST, 1, 0, 0), None, &[], Closed),
+        (LastAck, segment(RST, 1, 0, 0), None, &[], Closed),
+        // RFC 1337 §3.
+        (TimeWait, segment(RST, 1, 0, 0), Some(ResetInTimeWait), &[], TimeWait),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn syns_and_acks() {
+    use DropReason::*;
+    use State::*;
+    let challenge: &[Reply] = &[(ACK, 3, 0, 0)];
+    check(&[
+        // RFC 5961 §4: whatever its sequence number.
+        (Established, segment(SYN, 0, 0, 0), Some(SynOnConnection), challenge, Established),
+        (Established, segment(SYN | ACK, 5, 0, 0), Some(SynOnConnection), challenge, Established),
+        (Established, segment(SYN | FIN, 0, 0, 0), Some(SynOnConnection), challenge, Established),
+        (Established, segment(SYN | ACK, -1, 0, 0), Some(OldSegment), challenge, Established),
+        (TimeWait, segment(SYN, 1, 0, 0), Some(SynOnConnection), &[(ACK, 4, 1, 0)], TimeWait),
+        // No ACK: null, Xmas, bare data.
+        (Established, segment(0, 0, 0, 0), Some(NoAck), &[], Established),
+        (Established, segment(FIN | PSH | URG, 0, 0, 0), Some(NoAck), &[], Established),
+        (Established, segment(PSH, 0, 0, 5), Some(NoAck), &[], Established),
+        // RFC 5961 §5.
+        (Established, segment(ACK, 0, 4, 0), Some(AckOfUnsent), challenge, Established),
+        (Established, segment(ACK, 0, 4, 5), Some(AckOfUnsent), challenge, Established),
+        (Established, segment(ACK, 0, -1, 0), Some(OldAck), &[], Established),
+        (Established, segment(ACK, 0, -60000, 0), Some(OldAck), &[], Established),
+        (Established, segment(ACK, 0, -60001, 0), Some(AckTooOld), challenge, Established),
+        (Established, segment(ACK, 0, 3, 0), None, &[], Established),
+        // Urgent data stays in the stream, wherever the pointer points (RFC 6093; HOSTILE-INPUT 10).
+        (Established, segment(ACK | URG, 0, 3, 1), None, &[], Established),
+        (Established, segment(ACK | ECN, 0, 3, 1), None, &[], Established),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn fins() {
+    use DropReason::*;
+    use State::Closed;
+    use State::*;
+    check(&[
+        (Established, segment(FIN | ACK, 0, 3, 0), None, &[(ACK, 3, 1, 0)], CloseWait),
+        (Established, segment(FIN | ACK, 0, 3, 5), None, &[(ACK, 3, 6, 0)], CloseWait),
+        (Established, segment(FIN | ACK, 4, 3, 5), None, &[(ACK, 3, 0, 0)], Established),
+        (FinWait1, segment(ACK, 0, 4, 0), None, &[], FinWait2),
+        (FinWait1, segment(ACK, 0, 3, 0), None, &[], FinWait1),
+        (FinWait1, segment(FIN | ACK, 0, 3, 0), None, &[(ACK, 4, 1, 0)], Closing),
+        (FinWait1, segment(FIN | ACK, 0, 4, 0), None, &[(ACK, 4, 1, 0)], TimeWait),
+        (FinWait2, segment(FIN | ACK, 0, 4, 0), None, &[(ACK, 4, 1, 0)], TimeWait),
+        (FinWait2, segment(ACK, 0, 4, 500), None, &[], FinWait2),
+        (Closing, segment(ACK, 1, 4, 0), None, &[], TimeWait),
+        (LastAck, segment(ACK, 1, 4, 0), None, &[], Closed),
+        // The FIN once more; data after it (HOSTILE-INPUT 17).
+        (CloseWait, segment(FIN | ACK, 0, 3, 0), Some(OldSegment), &[(ACK, 3, 1, 0)], CloseWait),
+        (CloseWait, segment(ACK, 1, 3, 5), Some(TextAfterFin), &[(ACK, 3, 1, 0)], CloseWait),
+        (CloseWait, segment(FIN | ACK, 1, 3, 5), Some(TextAfterFin), &[(ACK, 3, 1, 0)], CloseWait),
+        (TimeWait, segment(FIN | ACK, 0, 4, 0), Some(OldSegment), &[(ACK, 4, 1, 0)], TimeWait),
+    ]);
+}
+
+#[test]
+fn a_fin_out_of_order_waits_for_what_is_missing() {
+    let mut host = Host::in_state(State::Established, 0);
+    host.arrive(&segment(FIN | ACK, 5, 0, 5));
+    assert_eq!(host.arrive(&segment(ACK, 8, 0, 9)), Events::OUT_OF_ORDER);
+    assert_eq!(
+        host.end.drops,
+        [DropReason::TextAfterFin],
+        "data past the FIN"
+    );
+    assert_eq!(host.arrive(&segment(ACK, 0, 0, 5)), Events::END_OF_DATA);
+    assert_eq!(host.end.received.len(), 10);
+    assert_eq!(host.sent().last(), Some(&(ACK, 0, 11, 0)));
+}
+
+/// RFC 5961 §7; per connection, since a shared count would leak (HOSTILE-INPUT 15).
+#[test]
+fn challenges_are_limited() {
+    let mut host = Host::in_state(State::Established, 0);
+    let mut answers = 0;
+    for _ in 0..100 {
+        host.arrive(&segment(RST, 5, 0, 0));
+        answers += host.sent().len();
+    }
+    assert_eq!(answers, 10);
+    host.wait(Duration::from_secs(5));
+    host.arrive(&segment(SYN, 5, 0, 0));
+    assert_eq!(host.sent().len(), 1);
+}
+
+/// HOSTILE-INPUT 13.
+#[test]
+fn a_storm_of_old_acks_is_not_answered() {
+    let mut host = Host::in_state(State::Established, 3);
+    host.arrive(&segment(ACK, 0, 3, 0));
+    for _ in 0..1000 {
+        host.arrive(&segment(ACK, 0, 0, 0));
+        assert_eq!(host.sent(), []);
+    }
+    assert_eq!(host.end.drops, [DropReason::OldAck; 1000]);
+}
+
+#[test]
+fn time_wait_ends_after_two_segment_lifetimes() {
+    let mut host = Host::in_state(State::TimeWait, 0);
+    host.wait(Duration::from_secs(59));
+    host.arrive(&segment(FIN | ACK, 0, 1, 0));
+    assert_eq!(host.sent(), [(ACK, 1, 1, 0)]);
+    assert_eq!(
+        host.wait(Duration::from_secs(59)),
+        Events::empty(),
+        "the FIN restarted it"
+    );
+    assert_eq!(host.wait(Duration::from_secs(1)), Events::CLOSED);
+    assert_eq!(host.end.tcb.deadline(), None);
+}
+
+#[test]
+fn time_wait_gives_way_to_a_new_syn() {
+    let mut host = Host::in_state(State::TimeWait, 0);
+    let rows = [
+        (SYN, 1, false),
+        (SYN, 2, true),
+        (SYN, -1, false),
+        (SYN | ACK, 2, false),
+        (SYN | RST, 2, false),
+        (ACK, 2, false),
+    ];
+    for (flags, seq, expected) in rows {
+        let wire = segment(flags, seq, 0, 0);
+        assert_eq!(
+            host.end.tcb.reusable_by(&wire.header),
+            expected,
+            "{flags:#x} {seq}"
+        );
+    }
+    host.end.tcb.connection.timestamps = true;
+    host.end.tcb.receiver.ts_recent = u32::MAX;
+    // RFC 6191 §2: the timestamp decides; if it is the same, the sequence number.
+    for (ts_value, seq, expected) in [
+        (0, -5, true),
+        (u32::MAX, 2, true),
+        (u32::MAX, 1, false),
+        (9, 1, true),
+        (1 << 31, 2, false),
+    ] {
+        let mut syn = segment(SYN, seq, 0, 0).header;
+        syn.present = TcpHeader::HAS_TIMESTAMPS;
+        syn.ts_value = ts_value;
+        assert_eq!(host.end.tcb.reusable_by(&syn), expected, "{ts_value} {seq}");
+    }
+    let syn = segment(SYN, 2, 0, 0).header;
+    assert!(!Host::in_state(State::LastAck, 0).end.tcb.reusable_by(&syn));
+}
+
+/// RFC 7323 §5.
+mod timestamps {
+    use super::*;
+
+    fn with_timestamp(mut wire: Wire, ts_value: u32) -> Wire {
+        wire.header.present |= TcpHeader::HAS_TIMESTAMPS;
+        wire.header.ts_value = ts_value;
+        wire
+    }
+
+    fn host() -> Host {
+        let config = Config {
+            timestamps: true,
+            ..Host::plain()
+        };
+        let mut host = Host::accept(&config, &with_timestamp(segment(SYN, -1, 0, 0), 100));
+        host.arrive(&with_timestamp(segment(ACK, 0, 0, 0), 100));
+        host.sent();
+        host
+    }
+
+    #[test]
+    fn old_and_missing_ones() {
+        use DropReason::*;
+        let rows = [
+            (
+                with_timestamp(segment(ACK, 0, 0, 5), 99),
+                Some(OldTimestamp),
+                1,
+            ),
+            (with_timestamp(segment(ACK, 0, 0, 5), 100), None, 0),
+            (
+                with_timestamp(segment(ACK, 0, 0, 5), 100 + (1 << 31)),
+                Some(OldTimestamp),
+                1,
+            ),
+            (segment(ACK, 0, 0, 5), Some(MissingTimestamp), 0),
+            // A RST needs none (§5.2).
+            (segment(RST, 0, 0, 0), None, 0),
+        ];
+        for (wire, drop, replies) in rows {
+            let mut host = host();
+            host.arrive(&wire);
+            assert_eq!(
+                host.end.drops,
+                drop.into_iter().collect::<Vec<_>>(),
+                "{wire:?}"
+            );
+            assert_eq!(host.sent().len(), replies, "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn after_24_days_of_silence_anything_is_new() {
+        let mut host = host();
+        host.wait(Duration::from_secs(24 * 24 * 3600 + 1));
+        host.arrive(&with_timestamp(segment(ACK, 0, 0, 5), 99));
+        assert_eq!(host.end.drops, [], "§5.5");
+        assert_eq!(host.end.received.len(), 5);
+    }
+
+    #[test]
+    fn the_earliest_unacknowledged_segment_is_echoed() {
+        let mut host = host();
+        host.arrive(&with_timestamp(segment(ACK, 0, 0, 5), 200));
+        host.arrive(&with_timestamp(segment(ACK, 5, 0, 5), 300));
+        host.wait(Duration::from_millis(40));
+        assert_eq!(
+            host.end.poll(host.now)[0].header.ts_echo,
+            200,
+            "§4.3 case A"
+        );
+        // A segment out of order is not echoed, the one that fills the gap is (§4.3 cases B and C).
+        host.arrive(&with_timestamp(segment(ACK, 20, 0, 5), 400));
+        assert_eq!(host.end.poll(host.now)[0].header.ts_echo, 200);
+        host.arrive(&with_timestamp(segment(ACK, 10, 0, 10), 500));
+        assert_eq!(host.end.poll(host.now)[0].header.ts_echo, 500);
+    }
+}

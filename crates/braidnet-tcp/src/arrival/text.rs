@@ -22,7 +22,8 @@ impl<P: Payload> Tcb<P> {
             }
             return;
         }
-        let end = segment.seq + segment.text_len();
+        let text_len = segment.text_len();
+        let end = segment.seq + text_len;
         if let Some(payload) = segment.payload.take() {
             if self.connection.unread {
                 self.refuse_text(segment, events);
@@ -38,7 +39,7 @@ impl<P: Payload> Tcb<P> {
             }
         }
         if segment.fin {
-            self.receiver.note_fin(end);
+            self.receiver.note_fin(end, text_len == 0);
         }
         if self.receiver.take_fin() {
             *events |= Events::END_OF_DATA;
