@@ -24,11 +24,13 @@ pub enum Verb {
     EndOfData = 3,
     /// Up: the connection is gone; `detail` says why ([`Control::CLOSED`] and its neighbours).
     Closed = 4,
+    /// Up, to all connections of the bucket: the stack is about to stop, finish what is being done.
+    Stopping = 6,
     /// Down: the application took `value` bytes; the window may open.
     Credit = 16,
     /// Down: no more data from this side.
     Close = 17,
-    /// Down: reset the connection.
+    /// Down: reset the connection. Up, to all connections of the bucket: reset yourselves.
     Abort = 18,
     /// Down: open a connection for `tuple`.
     Connect = 19,
@@ -46,6 +48,7 @@ impl Verb {
             Verb::Abort,
             Verb::Connect,
             Verb::Opening,
+            Verb::Stopping,
         ]
         .into_iter()
         .find(|verb| *verb as u32 == word)

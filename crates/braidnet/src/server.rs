@@ -2,7 +2,7 @@
 
 use crate::config::StackConfig;
 use crate::error::StackError;
-use crate::services::{DatagramService, Service, Ticket};
+use crate::services::{DatagramService, Service, Services, Ticket};
 use crate::wiring;
 use braidnet_device::Device;
 use braidnet_inet::tcp::Listeners;
@@ -11,7 +11,9 @@ use braidnet_process::{
     Architecture, Mailboxes, NoApplication, Plan, Running, RunningConfig, Suspended, Worker,
 };
 use braidnet_stream::junction::Placement;
-use braidnet_stream::{Counters, Direction, ModuleId, Parcel, Stream};
+use braidnet_stream::{
+    BucketId, ConnectionId, Control, Counters, Direction, ModuleId, Parcel, Stream, Verb,
+};
 use braidnet_sync::lock::LockKind;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -155,6 +157,7 @@ impl ServerBuilder {
             listeners: wired.listeners,
             stream: wired.wiring.stream,
             counters,
+            buckets: self.config.buckets,
         })
     }
 }
@@ -170,6 +173,7 @@ pub struct Server {
     listeners: Arc<Listeners>,
     stream: Arc<Stream>,
     counters: Vec<Arc<Counters>>,
+    buckets: u32,
 }
 
 impl Server {
@@ -187,13 +191,12 @@ impl Server {
         all
     }
 
-    /// Connections that are established, closing or in TIME-WAIT now.
+    /// Connections that the services answer now. Those in TIME-WAIT are TCP's own affair and do not count.
     pub fn connections(&self) -> u64 {
         let sum = |name| {
-            self.counters
-                .iter()
-                .map(|counters| counters.value(&self.stream, "tcp", name))
-                .sum::<u64>()
+            let of_one =
+                |counters: &Arc<Counters>| counters.value(&self.stream, Services::NAME, name);
+            self.counters.iter().map(of_one).sum::<u64>()
         };
         sum("opened").saturating_sub(sum("closed"))
     }
@@ -206,6 +209,34 @@ impl Server {
     /// Takes no new connections; those that exist go on.
     pub fn stop_listening(&self) {
         self.listeners.stop_all();
+    }
+
+    /// Takes no new connections, and lets every [`Session`](crate::Session) know that it should finish.
+    pub fn drain(&self) {
+        self.stop_listening();
+        self.tell_all(Verb::Stopping);
+    }
+
+    /// Resets every connection, so that its peer need not find out by itself.
+    pub fn abort_all(&self) {
+        self.tell_all(Verb::Abort);
+    }
+
+    fn tell_all(&self, verb: Verb) {
+        let Jobs {
+            services,
+            mut mailboxes,
+            ..
+        } = self.jobs.clone();
+        let mut pool = self.jobs.pool();
+        // Bucket 0 is the device's and has no connections.
+        for bucket in 1..self.buckets {
+            let everybody = ConnectionId::new(BucketId(bucket as u16), u32::MAX, 0);
+            // Where the stack's memory is used up, the connections of the bucket end without a word.
+            if let Some(message) = Control::new(verb).message(everybody, &mut pool) {
+                mailboxes.send(Parcel::new(&self.stream, services, Direction::Up, message));
+            }
+        }
     }
 
     /// Ends every processor after its current turn, and takes the stack down.

@@ -6,12 +6,12 @@
 
 use braidnet_inet::HEADROOM;
 use braidnet_inet::notes::UdpFlow;
-use braidnet_message::{Kind, Message, Run};
+use braidnet_message::{Kind, Message, Pool, Run};
 use braidnet_stream::{
     BucketId, ConnectionId, Context, Control, Counter, Direction, Key, Module, Stages, State, Verb,
 };
 use braidnet_wire::address::Tuple;
-use braidnet_wire::time::Instant;
+use braidnet_wire::time::{Duration, Instant};
 use std::collections::HashMap;
 
 /// Something that answers connections to a port.
@@ -23,7 +23,7 @@ pub trait Service: Send + Sync + 'static {
 /// One connection's side of a service.
 ///
 /// The peer may send as much as the window lets it until [`Io::took`] says that the application has done with what came:
-/// a session that does not take slows its peer down, and nothing else.
+/// a session that does not take slows its peer down, and nothing else. When the connection is gone the session is dropped.
 pub trait Session: Send {
     /// The connection is established.
     fn connected(&mut self, io: &mut Io<'_, '_>) {
@@ -47,23 +47,28 @@ pub trait Session: Send {
     fn job(&mut self, message: Message, io: &mut Io<'_, '_>) {
         let _ = (message, io);
     }
+
+    /// The time asked for with [`Io::wake_at`] has come. It is asked for anew each time.
+    fn wake(&mut self, io: &mut Io<'_, '_>) {
+        let _ = io;
+    }
+
+    /// The stack is about to stop: finish what is being done. What is not closed some time later is reset.
+    fn stopping(&mut self, io: &mut Io<'_, '_>) {
+        let _ = io;
+    }
 }
 
 /// What a session can do to its connection.
 pub struct Io<'a, 'c> {
-    id: ConnectionId,
-    tuple: Tuple,
-    space: &'a mut u64,
-    mss: usize,
-    taken: &'a mut u64,
-    closing: &'a mut bool,
+    slot: &'a mut Slot,
     cx: &'a mut Context<'c>,
 }
 
 impl Io<'_, '_> {
     /// Both ends of the connection.
     pub fn tuple(&self) -> &Tuple {
-        &self.tuple
+        &self.slot.tuple
     }
 
     /// The time of this turn.
@@ -73,7 +78,23 @@ impl Io<'_, '_> {
 
     /// Bytes that can be sent now.
     pub fn space(&self) -> u64 {
-        *self.space
+        self.slot.space
+    }
+
+    /// The best size of a message to send, in bytes: what goes into one segment.
+    pub fn mss(&self) -> usize {
+        self.slot.mss
+    }
+
+    /// An empty message for at most `size` bytes to send, with [`HEADROOM`] in front; `None` if the stack's memory is used
+    /// up.
+    pub fn allocate(&mut self, size: usize) -> Option<Message> {
+        self.cx.pool().allocate(HEADROOM, size)
+    }
+
+    /// The processor's buffers.
+    pub fn pool(&mut self) -> &mut Pool {
+        self.cx.pool()
     }
 
     /// Sends a message as it is, without copying.
@@ -82,12 +103,12 @@ impl Io<'_, '_> {
     /// Hands it back if there is not [`space`](Io::space) for all of it, or if the session has closed.
     pub fn send(&mut self, mut message: Message) -> Result<(), Message> {
         let len = message.total_len() as u64;
-        if *self.closing || len > *self.space {
+        if self.slot.closing || len > self.slot.space {
             return Err(message);
         }
-        *self.space -= len;
+        self.slot.space -= len;
         message.set_kind(Kind::Data);
-        message.set_connection(self.id.0);
+        message.set_connection(self.slot.id.0);
         self.cx.down(message);
         Ok(())
     }
@@ -97,12 +118,9 @@ impl Io<'_, '_> {
         let mut written = 0;
         while written < bytes.len() {
             let piece = (bytes.len() - written)
-                .min(self.mss)
-                .min(*self.space as usize);
-            let Some(mut message) = (piece > 0)
-                .then(|| self.cx.pool().allocate(HEADROOM, piece))
-                .flatten()
-            else {
+                .min(self.slot.mss)
+                .min(self.slot.space as usize);
+            let Some(mut message) = (piece > 0).then(|| self.allocate(piece)).flatten() else {
                 break;
             };
             message.extend_from_slice_summed(&bytes[written..written + piece]);
@@ -116,32 +134,32 @@ impl Io<'_, '_> {
 
     /// Says that `bytes` received bytes have been dealt with, so that the peer may send as many more.
     pub fn took(&mut self, bytes: usize) {
-        *self.taken += bytes as u64;
+        self.slot.taken += bytes as u64;
     }
 
     /// Sends no more; what was sent still goes out. Receiving goes on.
     pub fn close(&mut self) {
-        if !core::mem::replace(self.closing, true) {
-            self.ask(Verb::Close);
+        if !core::mem::replace(&mut self.slot.closing, true) {
+            self.slot.asks = Some(Verb::Close);
         }
     }
 
     /// Resets the connection.
     pub fn abort(&mut self) {
-        *self.closing = true;
-        self.ask(Verb::Abort);
+        self.slot.closing = true;
+        self.slot.asks = Some(Verb::Abort);
+    }
+
+    /// Asks for [`Session::wake`] at `at` or soon after, in place of what was asked for before.
+    pub fn wake_at(&mut self, at: Instant) {
+        self.slot.wake_at = at;
+        self.cx.wake_at(at);
     }
 
     /// What work that is done elsewhere on the session's behalf must carry to come back to it.
     pub fn ticket(&self) -> Ticket {
         Ticket {
-            connection: self.id,
-        }
-    }
-
-    fn ask(&mut self, verb: Verb) {
-        if let Some(message) = Control::new(verb).message(self.id, self.cx.pool()) {
-            self.cx.down(message);
+            connection: self.slot.id,
         }
     }
 }
@@ -160,53 +178,52 @@ pub(crate) struct Services {
 /// What the services keep in one bucket: sessions by slot.
 #[derive(Default)]
 struct Sessions {
-    slots: Vec<Option<Slot>>,
+    entries: Vec<Option<Entry>>,
+    /// Slots with something to tell TCP; each stands here once.
+    listed: Vec<u32>,
 }
 
+struct Entry {
+    slot: Slot,
+    session: Box<dyn Session>,
+}
+
+/// A session's connection.
 struct Slot {
     id: ConnectionId,
     tuple: Tuple,
-    session: Box<dyn Session>,
     space: u64,
     mss: usize,
+    /// Bytes dealt with that TCP has not been told of.
+    taken: u64,
+    /// What TCP is to be asked for, behind all data.
+    asks: Option<Verb>,
+    /// Nothing is sent any more.
     closing: bool,
+    listed: bool,
+    wake_at: Instant,
 }
 
-const NO_SERVICE: Counter = Counter(0);
-const NO_SESSION: Counter = Counter(1);
-const NO_BUFFER: Counter = Counter(2);
+/// Connections to a service.
+const OPENED: Counter = Counter(0);
+/// Connections to a service that are gone.
+const CLOSED: Counter = Counter(1);
+/// Reset: nothing answers to the port.
+const NO_SERVICE: Counter = Counter(2);
+/// Dropped: data or finished work for a session that is gone.
+const NO_SESSION: Counter = Counter(3);
+/// Put off: no buffer for what TCP is to be told.
+const NO_BUFFER: Counter = Counter(4);
+
+/// How long what TCP is to be told waits for a buffer.
+const RETRY: Duration = Duration::from_millis(20);
 
 impl Services {
+    /// The module's name.
+    pub(crate) const NAME: &str = "services";
+
     pub(crate) fn new(by_port: HashMap<u16, Box<dyn Service>>) -> Services {
         Services { by_port }
-    }
-
-    fn connected(
-        &self,
-        id: ConnectionId,
-        control: &Control,
-        sessions: &mut Sessions,
-        cx: &mut Context<'_>,
-    ) {
-        let Some(service) = self.by_port.get(&control.tuple.local_port) else {
-            cx.count(NO_SERVICE, 1);
-            if let Some(abort) = Control::new(Verb::Abort).message(id, cx.pool()) {
-                cx.down(abort);
-            }
-            return;
-        };
-        if sessions.slots.len() <= id.slot() {
-            sessions.slots.resize_with(id.slot() + 1, || None);
-        }
-        sessions.slots[id.slot()] = Some(Slot {
-            id,
-            tuple: control.tuple,
-            session: service.open(&control.tuple),
-            space: control.value,
-            mss: control.detail.max(1) as usize,
-            closing: false,
-        });
-        sessions.with(id, cx, |session, io| session.connected(io));
     }
 
     fn told(&self, message: &Message, sessions: &mut Sessions, cx: &mut Context<'_>) {
@@ -219,27 +236,84 @@ impl Services {
         match verb {
             Verb::Connected => self.connected(id, &control, sessions, cx),
             Verb::Space => {
-                if let Some(slot) = sessions.slot(id) {
-                    slot.space += control.value;
+                if let Some(entry) = sessions.entry(id) {
+                    entry.slot.space += control.value;
                 }
                 sessions.with(id, cx, |session, io| session.space(io));
             }
             Verb::EndOfData => sessions.with(id, cx, |session, io| session.end_of_data(io)),
-            Verb::Closed if sessions.slot(id).is_some() => sessions.slots[id.slot()] = None,
+            Verb::Closed if sessions.entry(id).is_some() => {
+                sessions.entries[id.slot()] = None;
+                cx.count(CLOSED, 1);
+            }
+            Verb::Stopping => sessions.with_all(cx, |session, io| session.stopping(io)),
+            Verb::Abort => sessions.with_all(cx, |_, io| io.abort()),
             _ => {}
         }
     }
+
+    fn connected(
+        &self,
+        id: ConnectionId,
+        control: &Control,
+        sessions: &mut Sessions,
+        cx: &mut Context<'_>,
+    ) {
+        let service = self.by_port.get(&control.tuple.local_port);
+        let slot = Slot {
+            id,
+            tuple: control.tuple,
+            space: control.value,
+            // A message that does not fit the whole send buffer could never be sent.
+            mss: (control.detail as usize).min(control.value as usize).max(1),
+            taken: 0,
+            asks: None,
+            closing: false,
+            listed: false,
+            wake_at: Instant::MAX,
+        };
+        let session = match service {
+            Some(service) => service.open(&control.tuple),
+            None => Box::new(Nobody),
+        };
+        cx.count(OPENED, 1);
+        if service.is_none() {
+            cx.count(NO_SERVICE, 1);
+        }
+        sessions.enter(Entry { slot, session });
+        sessions.with(id, cx, |session, io| session.connected(io));
+    }
+}
+
+/// Answers a port that nothing answers to.
+struct Nobody;
+
+impl Session for Nobody {
+    fn connected(&mut self, io: &mut Io<'_, '_>) {
+        io.abort();
+    }
+
+    fn data(&mut self, _: Message, _: &mut Io<'_, '_>) {}
 }
 
 impl Sessions {
-    fn slot(&mut self, id: ConnectionId) -> Option<&mut Slot> {
-        self.slots
-            .get_mut(id.slot())?
-            .as_mut()
-            .filter(|slot| slot.id == id)
+    fn enter(&mut self, entry: Entry) {
+        let slot = entry.slot.id.slot();
+        if self.entries.len() <= slot {
+            self.entries.resize_with(slot + 1, || None);
+        }
+        self.entries[slot] = Some(entry);
     }
 
-    /// Lets a session do something, and reports what it took.
+    #[inline]
+    fn entry(&mut self, id: ConnectionId) -> Option<&mut Entry> {
+        self.entries
+            .get_mut(id.slot())?
+            .as_mut()
+            .filter(|entry| entry.slot.id == id)
+    }
+
+    /// Lets a session do something.
     #[inline]
     fn with(
         &mut self,
@@ -247,40 +321,99 @@ impl Sessions {
         cx: &mut Context<'_>,
         work: impl FnOnce(&mut dyn Session, &mut Io<'_, '_>),
     ) {
-        let Some(slot) = self.slot(id) else {
-            cx.count(NO_SESSION, 1);
-            return;
-        };
-        let mut taken = 0;
-        let mut io = Io {
-            id,
-            tuple: slot.tuple,
-            space: &mut slot.space,
-            mss: slot.mss,
-            taken: &mut taken,
-            closing: &mut slot.closing,
-            cx,
-        };
-        work(&mut *slot.session, &mut io);
-        if taken > 0 {
-            match Control::new(Verb::Credit)
-                .value(taken)
-                .message(id, cx.pool())
-            {
-                Some(credit) => cx.down(credit),
-                None => cx.count(NO_BUFFER, 1),
+        let entry = self.entries.get_mut(id.slot()).and_then(Option::as_mut);
+        match entry.filter(|entry| entry.slot.id == id) {
+            Some(entry) => entry.run(cx, &mut self.listed, work),
+            None => cx.count(NO_SESSION, 1),
+        }
+    }
+
+    /// Lets every session do something.
+    fn with_all(&mut self, cx: &mut Context<'_>, work: impl Fn(&mut dyn Session, &mut Io<'_, '_>)) {
+        for entry in self.entries.iter_mut().flatten() {
+            entry.run(cx, &mut self.listed, &work);
+        }
+    }
+
+    /// Wakes every session whose time has come.
+    fn wake(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now();
+        for entry in self.entries.iter_mut().flatten() {
+            if entry.slot.wake_at <= now {
+                entry.slot.wake_at = Instant::MAX;
+                entry.run(cx, &mut self.listed, |session, io| session.wake(io));
+            }
+            if entry.slot.wake_at < Instant::MAX {
+                cx.wake_at(entry.slot.wake_at);
             }
         }
+    }
+
+    /// Tells TCP what the sessions took and ask for. What finds no buffer is told later.
+    fn tell(&mut self, cx: &mut Context<'_>) {
+        while let Some(&index) = self.listed.last() {
+            if let Some(entry) = self
+                .entries
+                .get_mut(index as usize)
+                .and_then(Option::as_mut)
+                && !entry.slot.tell(cx)
+            {
+                cx.count(NO_BUFFER, 1);
+                cx.wake_at(cx.now() + RETRY);
+                return;
+            }
+            self.listed.pop();
+        }
+    }
+}
+
+impl Entry {
+    #[inline]
+    fn run(
+        &mut self,
+        cx: &mut Context<'_>,
+        listed: &mut Vec<u32>,
+        work: impl FnOnce(&mut dyn Session, &mut Io<'_, '_>),
+    ) {
+        let Entry { slot, session } = self;
+        work(&mut **session, &mut Io { slot, cx });
+        if (slot.taken > 0 || slot.asks.is_some()) && !slot.listed {
+            slot.listed = true;
+            listed.push(slot.id.slot() as u32);
+        }
+    }
+}
+
+impl Slot {
+    /// False if there is no buffer to tell it with.
+    fn tell(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.taken > 0 {
+            let credit = Control::new(Verb::Credit).value(self.taken);
+            let Some(message) = credit.message(self.id, cx.pool()) else {
+                return false;
+            };
+            self.taken = 0;
+            cx.down(message);
+        }
+        if let Some(verb) = self.asks {
+            let Some(message) = Control::new(verb).message(self.id, cx.pool()) else {
+                return false;
+            };
+            self.asks = None;
+            cx.down(message);
+        }
+        self.listed = false;
+        true
     }
 }
 
 impl Module for Services {
     fn name(&self) -> &'static str {
-        "services"
+        Services::NAME
     }
 
     fn stages(&self) -> Stages {
-        Stages::CORE_UP
+        Stages::CORE_UP | Stages::SETTLE | Stages::EXPIRE
     }
 
     fn key(&self) -> Key {
@@ -288,7 +421,7 @@ impl Module for Services {
     }
 
     fn counters(&self) -> &'static [&'static str] {
-        &["no_service", "no_session", "no_buffer"]
+        &["opened", "closed", "no_service", "no_session", "no_buffer"]
     }
 
     fn open(&self, _: BucketId) -> Box<dyn State> {
@@ -306,9 +439,20 @@ impl Module for Services {
             }
         }
     }
+
+    fn settle(&self, state: &mut dyn State, cx: &mut Context<'_>) {
+        state.of::<Sessions>().tell(cx);
+    }
+
+    fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {
+        state.of::<Sessions>().wake(cx);
+    }
 }
 
 /// Something that answers datagrams to a UDP port. It keeps no state for a flow, and so runs on any processor.
+///
+/// Datagrams from a port that is served here too are dropped by name before they come here: two services that answer each
+/// other would never stop.
 pub trait DatagramService: Send + Sync + 'static {
     /// A datagram has come; `Some` sends that back to where it came from.
     fn datagram(&self, message: Message, flow: &Tuple) -> Option<Message>;
@@ -318,6 +462,11 @@ pub trait DatagramService: Send + Sync + 'static {
 pub(crate) struct Datagrams {
     by_port: HashMap<u16, Box<dyn DatagramService>>,
 }
+
+/// Dropped: nothing answers to the port.
+const NO_DATAGRAM_SERVICE: Counter = Counter(0);
+/// Dropped: from a port that is served here too.
+const FROM_A_SERVICE: Counter = Counter(1);
 
 impl Datagrams {
     pub(crate) fn new(by_port: HashMap<u16, Box<dyn DatagramService>>) -> Datagrams {
@@ -335,20 +484,23 @@ impl Module for Datagrams {
     }
 
     fn counters(&self) -> &'static [&'static str] {
-        &["no_service"]
+        &["no_service", "from_a_service"]
     }
 
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         for message in run.drain() {
             let flow = message.note::<UdpFlow>();
             match self.by_port.get(&flow.tuple.local_port) {
+                Some(_) if self.by_port.contains_key(&flow.tuple.remote_port) => {
+                    cx.drop(message, FROM_A_SERVICE);
+                }
                 Some(service) => {
                     if let Some(mut answer) = service.datagram(message, &flow.tuple) {
                         answer.set_note(flow);
                         cx.reply(answer);
                     }
                 }
-                None => cx.drop(message, NO_SERVICE),
+                None => cx.drop(message, NO_DATAGRAM_SERVICE),
             }
         }
     }
