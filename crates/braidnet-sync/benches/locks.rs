@@ -1,13 +1,13 @@
 //! What locks cost: alone, contended, and with more threads than processors.
 //!
 //! `cargo bench -p braidnet-sync --bench locks` measures; without `--bench` among its arguments (as in `cargo test`) it
-//! runs through a small size once. Repetitions are interleaved over the candidates; the median is printed, in
-//! nanoseconds of wall time per lock and unlock, over all threads together.
+//! runs through a small size once. Repetitions are interleaved over the candidates. Times are wall time over the
+//! operations of all threads together.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
-use std::sync::Barrier;
-use std::time::Instant;
+use std::sync::{Barrier, OnceLock};
+use std::time::{Duration, Instant};
 
 use braidnet_sync::baton::Baton;
 use braidnet_sync::clock::Clock;
@@ -103,73 +103,83 @@ fn lone() -> Vec<Candidate> {
     ]
 }
 
-/// Wall nanoseconds per turn of `run`, taken by so many threads, `times` turns in all.
-fn measure(candidate: &Candidate, threads: u64, times: u64) -> f64 {
+/// Turns between two looks at the time.
+const BATCH: u64 = 256;
+
+/// Wall nanoseconds per turn, and turns, of so many threads that turn at once for so long.
+fn measure(candidate: &Candidate, threads: usize, how_long: Duration) -> (f64, u64) {
     set_metering(candidate.metering);
-    let barrier = Barrier::new(threads as usize);
-    let share = times / threads;
-    let took = std::thread::scope(|scope| {
+    let barrier = Barrier::new(threads);
+    let start = OnceLock::new();
+    let (turns, end) = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
                     barrier.wait();
-                    let start = Instant::now();
-                    (candidate.run)(share);
-                    (start, Instant::now())
+                    let start = *start.get_or_init(Instant::now);
+                    let mut turns = 0;
+                    while turns == 0 || start.elapsed() < how_long {
+                        (candidate.run)(BATCH);
+                        turns += BATCH;
+                    }
+                    (turns, Instant::now())
                 })
             })
             .collect();
-        let spans: Vec<_> = workers
+        let ended = workers
             .into_iter()
-            .map(|worker| worker.join().expect("no panic inside"))
-            .collect();
-        let start = spans.iter().map(|span| span.0).min().expect("a thread");
-        let end = spans.iter().map(|span| span.1).max().expect("a thread");
-        end - start
+            .map(|worker| worker.join().expect("no panic inside"));
+        ended
+            .reduce(|one, other| (one.0 + other.0, one.1.max(other.1)))
+            .expect("a thread")
     });
     set_metering(Metering::Off);
-    took.as_nanos() as f64 / (share * threads) as f64
+    let took = end - *start.get().expect("a thread has started");
+    (took.as_nanos() as f64 / turns as f64, turns)
 }
 
-fn table(candidates: &[Candidate], threads: u64, times: u64, repetitions: usize) {
+fn table(candidates: &[Candidate], threads: usize, how_long: Duration, repetitions: usize) {
     let mut results = vec![Vec::new(); candidates.len()];
-    let mut used = vec![Usage::default(); candidates.len()];
+    let mut used = vec![(Usage::default(), 0); candidates.len()];
     for _ in 0..repetitions {
         for (index, candidate) in candidates.iter().enumerate() {
             let before = Usage::process();
-            results[index].push(measure(candidate, threads, times));
-            used[index] += Usage::process() - before;
+            let (nanos, turns) = measure(candidate, threads, how_long);
+            results[index].push(nanos);
+            used[index].0 += Usage::process() - before;
+            used[index].1 += turns;
         }
     }
     println!(
-        "\n{threads} threads, ns per operation (lowest, median), switches per 1,000 (voluntary, involuntary)"
+        "\n{threads} threads: ns per operation (lowest, median), switches per 1,000 (voluntary, involuntary)"
     );
-    let operations = times as f64 * repetitions as f64 / 1_000.0;
-    for ((candidate, results), used) in candidates.iter().zip(&mut results).zip(used) {
+    for ((candidate, results), (used, turns)) in candidates.iter().zip(&mut results).zip(used) {
         results.sort_by(f64::total_cmp);
+        let thousands = turns as f64 / 1_000.0;
         println!(
             "{:20} {:8.1} {:8.1} {:10.3} {:8.3}",
             candidate.name,
             results[0],
             results[results.len() / 2],
-            used.voluntary_switches as f64 / operations,
-            used.involuntary_switches as f64 / operations,
+            used.voluntary_switches as f64 / thousands,
+            used.involuntary_switches as f64 / thousands,
         );
     }
 }
 
 fn main() {
-    let (times, repetitions) = if std::env::args().any(|argument| argument == "--bench") {
-        (400_000, 15)
+    let measured = std::env::args().any(|argument| argument == "--bench");
+    let (how_long, repetitions) = if measured {
+        (Duration::from_millis(20), 15)
     } else {
-        (2_000, 1)
+        (Duration::from_micros(100), 1)
     };
     let before = LockSnapshot::process();
     let mut alone = locks();
     alone.extend(lone());
-    table(&alone, 1, times, repetitions);
+    table(&alone, 1, how_long, repetitions);
     for threads in [2, 4, 16] {
-        table(&locks(), threads, times, repetitions);
+        table(&locks(), threads, how_long, repetitions);
     }
     let metered = (LockSnapshot::process() - before).of(LockClass::Map);
     println!(

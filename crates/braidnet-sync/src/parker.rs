@@ -193,7 +193,8 @@ impl Announced<'_> {
 
     /// Sleeps until unparked or a device of `devices` has something to read, for `at_most` at most.
     ///
-    /// Devices are up to 15. What an error or a closed device is, its reader finds out: it counts as ready.
+    /// Devices are up to 15. What an error or a closed device is, its reader finds out: it counts as ready. A signal, or an
+    /// unpark that overlapped an earlier sleep, may end the sleep early as [`Wake::TimedOut`].
     ///
     /// # Errors
     ///

@@ -161,7 +161,13 @@ impl<T: Send> Producer<T> {
     #[inline]
     pub fn push_from(&mut self, items: &mut Vec<T>) -> usize {
         let count = self.room_for(items.len()).min(items.len());
-        self.push_iter(&mut items.drain(..count))
+        for (offset, item) in items.drain(..count).enumerate() {
+            // SAFETY: there is room for `count`, so their slots from the tail on are the producer's and empty.
+            unsafe { self.shared.write(self.tail.wrapping_add(offset), item) };
+        }
+        self.tail = self.tail.wrapping_add(count);
+        self.shared.tail.store(self.tail, Ordering::Release);
+        count
     }
 
     /// Moves items out of `items` into the ring while there is room, and answers how many. No item is taken out of the iterator that
