@@ -154,6 +154,10 @@ pub(crate) fn yield_now() {
 /// The C library answers from memory that the kernel keeps current (rseq), without a system call.
 #[inline(always)]
 pub(crate) fn processor_hint() -> u32 {
+    // The interpreter has no such call; the hint is optional everywhere.
+    if cfg!(miri) {
+        return 0;
+    }
     // SAFETY: takes no argument and touches no memory of ours.
     let processor = unsafe { libc::sched_getcpu() };
     u32::try_from(processor).map_or(0, |processor| processor.wrapping_add(1))
