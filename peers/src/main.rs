@@ -4,6 +4,7 @@
 //! medians with the least and the greatest. The build is portable on purpose (no `target-cpu=native`). To see how far two
 //! equal sides seem to differ on this machine at this moment, name one twice: `--sides smoltcp,smoltcp`.
 
+mod braidnet_side;
 mod compare;
 mod machine;
 mod payload;

@@ -79,8 +79,15 @@ pub struct Side {
 }
 
 /// Every stack, the one that others are compared with first.
-pub const SIDES: &[Side] = &[Side {
-    name: "smoltcp",
-    bulk: crate::smoltcp_side::bulk,
-    ping_pong: crate::smoltcp_side::ping_pong,
-}];
+pub const SIDES: &[Side] = &[
+    Side {
+        name: "smoltcp",
+        bulk: crate::smoltcp_side::bulk,
+        ping_pong: crate::smoltcp_side::ping_pong,
+    },
+    Side {
+        name: "braidnet",
+        bulk: crate::braidnet_side::bulk,
+        ping_pong: crate::braidnet_side::ping_pong,
+    },
+];

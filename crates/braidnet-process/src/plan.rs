@@ -179,6 +179,7 @@ impl Plan {
                 .collect();
             processors[seat.processor].push(Worker {
                 me: index,
+                stream: self.stream.clone(),
                 bottom: self.bottom,
                 serves: feeds
                     .iter()
@@ -203,7 +204,6 @@ impl Plan {
                 application: seat.top.then(|| application(seat.processor)),
                 batch: self.batch.max(1),
                 run: Run::new(),
-                mine: Run::new(),
                 parcels: Vec::with_capacity(self.batch),
                 cluster,
             });

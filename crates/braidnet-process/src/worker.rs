@@ -4,9 +4,9 @@ use crate::exchange::{Mailboxes, Outward};
 use crate::intake::Intake;
 use crate::plan::{Application, Classify};
 use braidnet_device::Transmitter;
-use braidnet_message::Run;
+use braidnet_message::{Pool, Run};
 use braidnet_stream::junction::QueueJunction;
-use braidnet_stream::{Cluster, Direction, ModuleId, Next, Parcel, Processor};
+use braidnet_stream::{Cluster, Direction, ModuleId, Next, Parcel, Processor, Stream, Tail};
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub struct Worker {
     pub(crate) me: usize,
     pub(crate) bottom: ModuleId,
+    pub(crate) stream: Arc<Stream>,
     pub(crate) cluster: Cluster,
     pub(crate) intake: Intake,
     pub(crate) fd: Option<OwnedFd>,
@@ -30,7 +31,6 @@ pub struct Worker {
     pub(crate) application: Option<Box<dyn Application>>,
     pub(crate) batch: usize,
     pub(crate) run: Run,
-    pub(crate) mine: Run,
     pub(crate) parcels: Vec<Parcel>,
 }
 
@@ -48,33 +48,6 @@ impl Worker {
         }
     }
 
-    /// What the device has for it, at most `max` packets.
-    fn take_in(&mut self, max: usize) -> usize {
-        let taken = {
-            let mut pool = self.cluster.pool();
-            self.intake.receive(&mut pool, &mut self.run, max)
-        };
-        match &self.filter {
-            Some(filter) if taken > 0 => {
-                filter.classify(&mut self.run);
-                for message in self.run.drain() {
-                    let owner =
-                        usize::from(self.outward.owners.lower[usize::from(message.bucket())]);
-                    if owner == self.me {
-                        self.mine.push(message);
-                    } else {
-                        let parcel =
-                            Parcel::new(self.cluster.stream(), self.bottom, Direction::Up, message);
-                        self.outward.hand_over(owner, parcel);
-                    }
-                }
-                self.cluster.put(self.bottom, Direction::Up, &mut self.mine);
-            }
-            _ => self.cluster.put(self.bottom, Direction::Up, &mut self.run),
-        }
-        taken
-    }
-
     /// What others have left for it.
     fn take_over(&mut self, max: usize) -> usize {
         let taken = self.inbox.pop_into(&mut self.parcels, max);
@@ -88,28 +61,72 @@ impl Worker {
     }
 }
 
+/// The device as a worker's cluster sees it: a share of the receive queues, through the packet filter where there is one,
+/// and a way out.
+struct Port<'a> {
+    me: usize,
+    bottom: ModuleId,
+    stream: &'a Stream,
+    intake: &'a mut Intake,
+    filter: Option<&'a dyn Classify>,
+    transmitter: Option<&'a mut (dyn Transmitter + 'static)>,
+    outward: &'a mut Outward,
+    unsorted: &'a mut Run,
+    /// Most packets to take.
+    max: usize,
+    taken: usize,
+}
+
+impl Tail for Port<'_> {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
+        let Some(filter) = self.filter else {
+            self.taken = self.intake.receive(pool, run, self.max);
+            return;
+        };
+        self.taken = self.intake.receive(pool, self.unsorted, self.max);
+        filter.classify(self.unsorted);
+        for message in self.unsorted.drain() {
+            let owner = usize::from(self.outward.owners.lower[usize::from(message.bucket())]);
+            if owner == self.me {
+                run.push(message);
+            } else {
+                let parcel = Parcel::new(self.stream, self.bottom, Direction::Up, message);
+                self.outward.hand_over(owner, parcel);
+            }
+        }
+    }
+
+    fn transmit(&mut self, run: &mut Run) {
+        match &mut self.transmitter {
+            Some(transmitter) => transmitter.transmit(run),
+            None => run.clear(),
+        }
+    }
+}
+
 impl Processor for Worker {
     fn turn(&mut self, now: Instant, budget: usize) -> Next {
         let max = self.batch.min(budget).max(1);
         let mut done = self.take_over(max);
-        if !self.cluster.is_backed_up() && !self.outward.is_full() {
-            done += self.take_in(max);
-        }
         let mut next = match &mut self.application {
             Some(application) => application.turn(&mut self.cluster, now),
             None => Next::Idle,
         };
-        if self.cluster.is_ready()
-            || self.cluster.is_backed_up()
-            || self.cluster.deadline().is_some_and(|at| at <= now)
-        {
-            let transmitter = &mut self.transmitter;
-            self.cluster
-                .turn(now, &mut |run: &mut Run| match transmitter {
-                    Some(transmitter) => transmitter.transmit(run),
-                    None => run.clear(),
-                });
-        }
+        let held_up = self.cluster.is_backed_up() || self.outward.is_full();
+        let mut port = Port {
+            me: self.me,
+            bottom: self.bottom,
+            stream: &self.stream,
+            intake: &mut self.intake,
+            filter: self.filter.as_deref(),
+            transmitter: self.transmitter.as_deref_mut(),
+            outward: &mut self.outward,
+            unsorted: &mut self.run,
+            max: if held_up { 0 } else { max },
+            taken: 0,
+        };
+        self.cluster.turn(now, &mut port);
+        done += port.taken;
         for parcel in self.cluster.outbound() {
             self.outward.sort(parcel);
         }

@@ -74,6 +74,15 @@ bitflags! {
     }
 }
 
+impl Stages {
+    /// How many of the functions over runs these are.
+    pub(crate) fn functions(self) -> usize {
+        self.difference(Stages::SETTLE | Stages::EXPIRE)
+            .bits()
+            .count_ones() as usize
+    }
+}
+
 /// What a module keeps in one bucket. Any `Send` value will do; the module downcasts it.
 pub trait State: Any + Send {
     /// As `Any`, for downcasting.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 /// A wired stream. It holds no state of the data path and is shared by every processor that turns a part of it.
 pub struct Stream {
     entries: Vec<Entry>,
-    cores: u128,
+    steps: Vec<Step>,
+    cores: u64,
+    downward: u64,
 }
 
 struct Entry {
@@ -17,6 +19,9 @@ struct Entry {
     stages: Stages,
     /// First index of the module's counters.
     counter_base: usize,
+    /// The module's first function on the way up, and on the way down; the neighbour's if it has none.
+    entry_up: QueueId,
+    entry_down: QueueId,
     /// Where each upper link leads, and each lower one.
     up: Vec<QueueId>,
     down: Vec<QueueId>,
@@ -25,10 +30,20 @@ struct Entry {
     core_down: Vec<QueueId>,
 }
 
+/// One function of one module in one direction: everything that serving its queue needs to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) module: ModuleId,
+    pub(crate) direction: Direction,
+    pub(crate) stage: Stage,
+    /// Where what stays in the run goes.
+    pub(crate) stay: QueueId,
+}
+
 /// Why a stream cannot be wired.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StreamError {
-    /// More modules than a stream can hold.
+    /// More modules, or more functions of modules, than a stream can hold.
     TooMany,
     /// No module at all.
     Empty,
@@ -41,7 +56,11 @@ pub enum StreamError {
 impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StreamError::TooMany => write!(f, "a stream holds at most {MAX_MODULES} modules"),
+            StreamError::TooMany => write!(
+                f,
+                "a stream holds at most {MAX_MODULES} modules with {} functions together",
+                QueueId::MAX_STEPS
+            ),
             StreamError::Empty => write!(f, "a stream needs at least one module"),
             StreamError::Duplicate(name) => write!(f, "two modules of the stream are named {name}"),
             StreamError::Order(below, above) => {
@@ -99,7 +118,12 @@ impl StreamBuilder {
         if self.modules.is_empty() {
             return Err(StreamError::Empty);
         }
-        if self.modules.len() > MAX_MODULES {
+        let functions: usize = self
+            .modules
+            .iter()
+            .map(|module| module.stages().functions())
+            .sum();
+        if self.modules.len() > MAX_MODULES || functions > QueueId::MAX_STEPS {
             return Err(StreamError::TooMany);
         }
         for (index, module) in self.modules.iter().enumerate() {
@@ -122,7 +146,7 @@ impl StreamBuilder {
     fn wire(self) -> Stream {
         let stages: Vec<Stages> = self.modules.iter().map(|module| module.stages()).collect();
         let wiring = Wiring {
-            stages: &stages,
+            steps: number(&stages),
             links: &self.links,
         };
         let mut counter_base = 0;
@@ -131,46 +155,87 @@ impl StreamBuilder {
             let id = ModuleId(index as u8);
             let up = wiring.beyond(id, Direction::Up);
             let down = wiring.beyond(id, Direction::Down);
-            let by_way_of = |direction, stage, beyond: &[QueueId]| {
-                if stages[index].contains(stage) {
-                    vec![QueueId::new(id, direction, Stage::After)]
-                } else {
-                    beyond.to_vec()
-                }
-            };
+            let by_way_of =
+                |direction, beyond: &[QueueId]| match wiring.queue(id, direction, Stage::After) {
+                    Some(after) => vec![after],
+                    None => beyond.to_vec(),
+                };
             entries.push(Entry {
                 stages: stages[index],
                 counter_base,
-                core_up: by_way_of(Direction::Up, Stages::AFTER_UP, &up),
-                core_down: by_way_of(Direction::Down, Stages::AFTER_DOWN, &down),
+                entry_up: wiring.entry(id, Direction::Up),
+                entry_down: wiring.entry(id, Direction::Down),
+                core_up: by_way_of(Direction::Up, &up),
+                core_down: by_way_of(Direction::Down, &down),
                 up,
                 down,
                 code,
             });
             counter_base += entries[index].code.counters().len();
         }
-        let mut cores = 0;
-        for (index, stages) in stages.iter().enumerate() {
-            for (bit, direction) in [
-                (Stages::CORE_UP, Direction::Up),
-                (Stages::CORE_DOWN, Direction::Down),
-            ] {
-                if stages.contains(bit) {
-                    cores |= QueueId::new(ModuleId(index as u8), direction, Stage::Core).bit();
-                }
+        let steps: Vec<Step> = wiring
+            .steps
+            .iter()
+            .map(|&numbered| Step {
+                stay: wiring.stay(numbered),
+                ..numbered
+            })
+            .collect();
+        let mask = |wanted: &dyn Fn(&Step) -> bool| {
+            steps
+                .iter()
+                .enumerate()
+                .filter(|(_, step)| wanted(step))
+                .fold(0, |mask, (index, _)| mask | 1 << index)
+        };
+        Stream {
+            cores: mask(&|step| step.stage == Stage::Core),
+            downward: mask(&|step| step.direction == Direction::Down) | QueueId::TAIL.bit(),
+            entries,
+            steps,
+        }
+    }
+}
+
+/// Numbers the functions that modules have, in the order in which they are served.
+fn number(stages: &[Stages]) -> Vec<Step> {
+    let up = (0..stages.len()).map(|module| (module, Direction::Up));
+    let down = (0..stages.len())
+        .rev()
+        .map(|module| (module, Direction::Down));
+    let mut steps = Vec::new();
+    for (module, direction) in up.chain(down) {
+        for stage in [Stage::Before, Stage::Core, Stage::After] {
+            if stages[module].contains(stage_bits(direction)[stage as usize]) {
+                steps.push(Step {
+                    module: ModuleId(module as u8),
+                    direction,
+                    stage,
+                    stay: QueueId::TAIL,
+                });
             }
         }
-        Stream { entries, cores }
     }
+    steps
 }
 
 /// What routes are computed from.
 struct Wiring<'a> {
-    stages: &'a [Stages],
+    steps: Vec<Step>,
     links: &'a [(ModuleId, ModuleId)],
 }
 
 impl Wiring<'_> {
+    /// The queue of one function, if the module has it.
+    fn queue(&self, module: ModuleId, direction: Direction, stage: Stage) -> Option<QueueId> {
+        self.steps
+            .iter()
+            .position(|step| {
+                (step.module, step.direction, step.stage) == (module, direction, stage)
+            })
+            .map(|index| QueueId(index as u8))
+    }
+
     /// Where the links of `module` in this direction lead.
     fn beyond(&self, module: ModuleId, direction: Direction) -> Vec<QueueId> {
         let neighbours: Vec<ModuleId> = self
@@ -196,14 +261,27 @@ impl Wiring<'_> {
 
     /// Where a message enters `module`: its first function in this direction, or the neighbour beyond if it has none.
     fn entry(&self, module: ModuleId, direction: Direction) -> QueueId {
-        let stages = stage_bits(direction);
         [Stage::Before, Stage::Core, Stage::After]
             .into_iter()
-            .find(|stage| self.stages[module.index()].contains(stages[*stage as usize]))
-            .map_or_else(
-                || self.beyond(module, direction)[0],
-                |stage| QueueId::new(module, direction, stage),
-            )
+            .find_map(|stage| self.queue(module, direction, stage))
+            .unwrap_or_else(|| self.beyond(module, direction)[0])
+    }
+
+    /// Where what stays in a run goes after a function: the module's next one, or the neighbour.
+    fn stay(
+        &self,
+        Step {
+            module,
+            direction,
+            stage,
+            ..
+        }: Step,
+    ) -> QueueId {
+        [Stage::Core, Stage::After]
+            .into_iter()
+            .filter(|later| *later as u8 > stage as u8)
+            .find_map(|later| self.queue(module, direction, later))
+            .unwrap_or_else(|| self.beyond(module, direction)[0])
     }
 }
 
@@ -245,20 +323,44 @@ impl Stream {
         self.entries.is_empty()
     }
 
+    #[inline]
     pub(crate) fn code(&self, module: ModuleId) -> &dyn Module {
         &*self.entries[module.index()].code
     }
 
+    #[inline]
     pub(crate) fn stages(&self, module: ModuleId) -> Stages {
         self.entries[module.index()].stages
     }
 
+    /// The function behind a queue; `None` for the two ends.
+    #[inline]
+    pub(crate) fn step(&self, queue: QueueId) -> Option<Step> {
+        self.steps.get(queue.index()).copied()
+    }
+
+    /// Every function with its queue.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (QueueId, Step)> {
+        self.steps
+            .iter()
+            .enumerate()
+            .map(|(index, step)| (QueueId(index as u8), *step))
+    }
+
     /// The queues of all cores, as a mask.
-    pub(crate) fn cores(&self) -> u128 {
+    #[inline]
+    pub(crate) fn cores(&self) -> u64 {
         self.cores
     }
 
+    /// The queues on the way down, the tail's among them, as a mask.
+    #[inline]
+    pub(crate) fn downward(&self) -> u64 {
+        self.downward
+    }
+
     /// Where what `module` sends up from `stage` goes, by link.
+    #[inline]
     pub(crate) fn up(&self, module: ModuleId, stage: Stage) -> &[QueueId] {
         let entry = &self.entries[module.index()];
         if stage == Stage::Core {
@@ -269,6 +371,7 @@ impl Stream {
     }
 
     /// Where what `module` sends down from `stage` goes, by link.
+    #[inline]
     pub(crate) fn down(&self, module: ModuleId, stage: Stage) -> &[QueueId] {
         let entry = &self.entries[module.index()];
         if stage == Stage::Core {
@@ -279,37 +382,12 @@ impl Stream {
     }
 
     /// Where a message enters `module` in this direction.
+    #[inline]
     pub(crate) fn entry(&self, module: ModuleId, direction: Direction) -> QueueId {
-        let bits = stage_bits(direction);
         let entry = &self.entries[module.index()];
-        for stage in [Stage::Before, Stage::Core, Stage::After] {
-            if entry.stages.contains(bits[stage as usize]) {
-                return QueueId::new(module, direction, stage);
-            }
-        }
         match direction {
-            Direction::Up => entry.up[0],
-            Direction::Down => entry.down[0],
-        }
-    }
-
-    /// Where what stays in a run goes after `stage` of `module`.
-    pub(crate) fn stay(&self, module: ModuleId, direction: Direction, stage: Stage) -> QueueId {
-        let bits = stage_bits(direction);
-        let entry = &self.entries[module.index()];
-        let later = match stage {
-            Stage::Before => &[Stage::Core, Stage::After][..],
-            Stage::Core => &[Stage::After][..],
-            Stage::After => &[],
-        };
-        for stage in later {
-            if entry.stages.contains(bits[*stage as usize]) {
-                return QueueId::new(module, direction, *stage);
-            }
-        }
-        match direction {
-            Direction::Up => entry.up[0],
-            Direction::Down => entry.down[0],
+            Direction::Up => entry.entry_up,
+            Direction::Down => entry.entry_down,
         }
     }
 
@@ -323,11 +401,11 @@ impl Stream {
                 Direction::Down if !from_below => &entry.down,
                 _ => continue,
             };
-            for queue in beyond
+            for target in beyond
                 .iter()
-                .filter(|queue| **queue != QueueId::HEAD && **queue != QueueId::TAIL)
+                .filter_map(|queue| self.step(*queue))
+                .map(|step| step.module)
             {
-                let (target, ..) = queue.parts();
                 if below.contains(target) != from_below && !entered.contains(&target) {
                     entered.push(target);
                 }
@@ -366,5 +444,87 @@ impl fmt::Debug for Stream {
         f.debug_list()
             .entries(self.modules().map(|(_, module)| module.name()))
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Named(&'static str, Stages);
+
+    impl Module for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn stages(&self) -> Stages {
+            self.1
+        }
+    }
+
+    #[test]
+    fn functions_are_served_up_from_the_tail_then_down_from_the_head() {
+        let mut builder = Stream::builder();
+        let low = builder.push(Named("low", Stages::BEFORE_UP | Stages::BEFORE_DOWN));
+        let high = builder.push(Named(
+            "high",
+            Stages::CORE_UP | Stages::AFTER_DOWN | Stages::CORE_DOWN,
+        ));
+        let stream = builder.build().unwrap();
+        let served: Vec<_> = stream
+            .steps()
+            .map(|(_, step)| (step.module, step.direction, step.stage))
+            .collect();
+        assert_eq!(
+            served,
+            [
+                (low, Direction::Up, Stage::Before),
+                (high, Direction::Up, Stage::Core),
+                (high, Direction::Down, Stage::Core),
+                (high, Direction::Down, Stage::After),
+                (low, Direction::Down, Stage::Before),
+            ]
+        );
+        let stays: Vec<_> = stream.steps().map(|(_, step)| step.stay).collect();
+        assert_eq!(
+            stays,
+            [
+                QueueId(1),
+                QueueId::HEAD,
+                QueueId(3),
+                QueueId(4),
+                QueueId::TAIL
+            ]
+        );
+        assert_eq!(stream.cores(), 0b110);
+    }
+
+    #[test]
+    fn a_module_without_functions_is_passed_by() {
+        let mut builder = Stream::builder();
+        builder.push(Named("low", Stages::BEFORE_UP));
+        builder.push(Named("nothing", Stages::empty()));
+        builder.push(Named("high", Stages::CORE_UP));
+        let stream = builder.build().unwrap();
+        assert_eq!(stream.step(QueueId(0)).unwrap().stay, QueueId(1));
+        assert_eq!(stream.entry(ModuleId(1), Direction::Down), QueueId::TAIL);
+    }
+
+    #[test]
+    fn what_cannot_be_wired_is_refused() {
+        assert_eq!(Stream::builder().build().err(), Some(StreamError::Empty));
+        let mut twice = Stream::builder();
+        twice.push(Named("one", Stages::empty()));
+        twice.push(Named("one", Stages::empty()));
+        assert_eq!(twice.build().err(), Some(StreamError::Duplicate("one")));
+        let mut upside_down = Stream::builder();
+        let low = upside_down.module(Named("low", Stages::empty()));
+        let high = upside_down.module(Named("high", Stages::empty()));
+        upside_down.link(high, low);
+        assert_eq!(
+            upside_down.build().err(),
+            Some(StreamError::Order("high", "low"))
+        );
     }
 }

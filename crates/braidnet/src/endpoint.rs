@@ -1,7 +1,7 @@
 //! What a stream head keeps of one connection for its application.
 
 use braidnet_inet::HEADROOM;
-use braidnet_message::{Message, Pool};
+use braidnet_message::{Message, Pool, Run};
 use braidnet_stream::ConnectionId;
 use braidnet_wire::address::Tuple;
 use std::collections::VecDeque;
@@ -84,9 +84,9 @@ impl Endpoint {
         self.received.push_back(message);
     }
 
-    /// Copies received bytes out; how many.
+    /// Copies received bytes out; how many. Messages that have been read whole go to `spent`.
     #[inline]
-    pub(crate) fn read(&mut self, to: &mut [u8]) -> usize {
+    pub(crate) fn read(&mut self, to: &mut [u8], spent: &mut Run) -> usize {
         let mut copied = 0;
         while copied < to.len() {
             let Some(front) = self.received.front_mut() else {
@@ -95,7 +95,7 @@ impl Endpoint {
             let n = front.copy_to_slice(&mut to[copied..]);
             copied += n;
             if n == front.total_len() {
-                self.received.pop_front();
+                spent.extend(self.received.pop_front());
             } else {
                 front.strip(n);
             }

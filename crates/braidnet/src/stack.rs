@@ -6,9 +6,11 @@ use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackErro
 use crate::wiring::{self, Wiring};
 use braidnet_device::{Device, QueuePair};
 use braidnet_inet::tcp::{ListenError, Listeners};
-use braidnet_message::{Arena, Kind, Message, Run};
+use braidnet_message::{Arena, Kind, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
-use braidnet_stream::{Buckets, Cluster, ConnectionId, Control, Direction, Next, Processor, Verb};
+use braidnet_stream::{
+    Buckets, Cluster, ConnectionId, Control, Direction, Next, Processor, Tail, Verb,
+};
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::time::Instant;
 use core::net::{IpAddr, SocketAddr};
@@ -55,6 +57,8 @@ pub struct Stack {
     listed: Vec<ConnectionId>,
     events: VecDeque<Event>,
     run: Run,
+    /// Messages that have been read, to be freed in the next turn, when the buffers are bound to the thread.
+    spent: Run,
     now: Instant,
     next_port: u16,
     batch: usize,
@@ -103,6 +107,7 @@ impl Stack {
             listed: Vec::new(),
             events: VecDeque::new(),
             run: Run::new(),
+            spent: Run::new(),
             now: Instant::ZERO,
             next_port: FIRST_EPHEMERAL,
             batch: config.batch.max(1),
@@ -116,15 +121,7 @@ impl Stack {
     pub fn turn(&mut self, now: Instant) -> Next {
         self.now = now;
         self.hand_down();
-        let taken = {
-            let mut pool = self.cluster.pool();
-            self.device
-                .receiver
-                .receive(&mut pool, &mut self.run, self.batch)
-        };
-        self.cluster
-            .put(self.wiring.bottom, Direction::Up, &mut self.run);
-        self.pass();
+        let taken = self.pass(self.batch);
         if taken > 0 || self.cluster.is_backed_up() {
             return Next::Again;
         }
@@ -167,16 +164,16 @@ impl Stack {
     fn try_connect(&mut self, tuple: Tuple) -> Result<Option<Connection>, ConnectError> {
         let (bucket, _) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
         let message = {
-            let mut pool = self.cluster.pool();
+            let pool = self.cluster.pool();
             let control = Control::new(Verb::Connect).tuple(tuple);
-            control.message(ConnectionId::new(bucket, u32::MAX, 0), &mut pool)
+            control.message(ConnectionId::new(bucket, u32::MAX, 0), pool)
         };
         let Some(message) = message else {
             return Err(ConnectError::NoMemory);
         };
         self.cluster
             .put_one(self.wiring.tcp, Direction::Down, message);
-        self.pass();
+        self.pass(0);
         let opened = self.endpoints[bucket.index()]
             .iter()
             .flatten()
@@ -203,8 +200,8 @@ impl Stack {
         }
         let run = &mut self.run;
         let written = {
-            let mut pool = self.cluster.pool();
-            endpoint.write(bytes, &mut pool, |segment| run.push(segment))
+            let pool = self.cluster.pool();
+            endpoint.write(bytes, pool, |segment| run.push(segment))
         };
         if !endpoint.listed {
             endpoint.listed = true;
@@ -233,7 +230,7 @@ impl Stack {
         let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
             return Err(ReceiveError::Gone);
         };
-        let n = endpoint.read(to);
+        let n = endpoint.read(to, &mut self.spent);
         if n == 0 && !to.is_empty() {
             return match (endpoint.end_of_data, endpoint.state) {
                 (true, _) => Ok(0),
@@ -315,8 +312,8 @@ impl Stack {
 
     fn ask(&mut self, connection: Connection, control: Control) {
         let message = {
-            let mut pool = self.cluster.pool();
-            control.message(connection, &mut pool)
+            let pool = self.cluster.pool();
+            control.message(connection, pool)
         };
         if let Some(message) = message {
             self.cluster
@@ -350,12 +347,17 @@ impl Stack {
         }
     }
 
-    /// Runs the cluster and takes what has reached the head.
+    /// Takes up to `max` packets, runs the cluster, and takes what has reached the head. How many packets.
     #[inline]
-    fn pass(&mut self) {
-        let transmitter = &mut self.device.transmitter;
-        self.cluster
-            .turn(self.now, &mut |run: &mut Run| transmitter.transmit(run));
+    fn pass(&mut self, max: usize) -> usize {
+        let mut port = Port {
+            device: &mut self.device,
+            spent: &mut self.spent,
+            max,
+            taken: 0,
+        };
+        self.cluster.turn(self.now, &mut port);
+        let taken = port.taken;
         let mut head = core::mem::take(self.cluster.head());
         for message in head.drain() {
             let connection = ConnectionId(message.connection());
@@ -368,6 +370,7 @@ impl Stack {
             }
         }
         *self.cluster.head() = head;
+        taken
     }
 
     /// Takes note of what TCP tells.
@@ -419,6 +422,29 @@ impl Stack {
             slots.resize_with(connection.slot() + 1, || None);
         }
         slots[connection.slot()] = Some(Box::new(Endpoint::new(connection, tuple)));
+    }
+}
+
+/// The device as the stack's cluster sees it.
+struct Port<'a> {
+    device: &'a mut QueuePair,
+    spent: &'a mut Run,
+    max: usize,
+    taken: usize,
+}
+
+impl Tail for Port<'_> {
+    #[inline]
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
+        self.spent.clear();
+        if self.max > 0 {
+            self.taken = self.device.receiver.receive(pool, run, self.max);
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, run: &mut Run) {
+        self.device.transmitter.transmit(run);
     }
 }
 

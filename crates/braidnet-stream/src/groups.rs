@@ -1,0 +1,98 @@
+//! A batch grouped by bucket.
+
+use crate::bucket::BucketId;
+use braidnet_message::Run;
+
+/// A batch grouped by bucket, in the order of first appearance; inside a group the order of arrival stays.
+#[derive(Default)]
+pub(crate) struct Groups {
+    runs: Vec<(BucketId, Run)>,
+    used: usize,
+    /// For each bucket its group in this batch, plus one.
+    of_bucket: Vec<u16>,
+}
+
+impl Groups {
+    pub(crate) fn new(buckets: u32) -> Groups {
+        Groups {
+            runs: Vec::new(),
+            used: 0,
+            of_bucket: vec![0; buckets as usize],
+        }
+    }
+
+    /// Deals the messages of `run` to their groups.
+    pub(crate) fn fill(&mut self, run: &mut Run) {
+        for message in run.drain() {
+            let bucket = message.bucket();
+            let Some(group) = self.of_bucket.get_mut(usize::from(bucket)) else {
+                // A bucket that the stack does not have: our own fault, and there is nowhere to take it.
+                debug_assert!(false, "bucket {bucket} does not exist");
+                continue;
+            };
+            if *group == 0 {
+                if self.used == self.runs.len() {
+                    self.runs.push((BucketId(bucket), Run::new()));
+                }
+                self.runs[self.used].0 = BucketId(bucket);
+                self.used += 1;
+                *group = self.used as u16;
+            }
+            self.runs[usize::from(*group) - 1].1.push(message);
+        }
+    }
+
+    /// The groups; what is left in them is dropped with the next batch.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (BucketId, &mut Run)> {
+        self.runs[..self.used]
+            .iter_mut()
+            .map(|(bucket, run)| (*bucket, run))
+    }
+
+    /// Makes ready for the next batch.
+    pub(crate) fn clear(&mut self) {
+        for (bucket, run) in &mut self.runs[..self.used] {
+            self.of_bucket[bucket.index()] = 0;
+            run.clear();
+        }
+        self.used = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braidnet_message::{Arena, Pool};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn groups_keep_first_appearance_and_arrival(buckets in prop::collection::vec(0u16..6, 0..80)) {
+            let mut pool = Pool::new(&Arena::new(1 << 20));
+            let mut groups = Groups::new(6);
+            for _ in 0..2 {
+                let mut run = Run::new();
+                for (position, bucket) in buckets.iter().enumerate() {
+                    let mut message = pool.allocate(0, 0).unwrap();
+                    message.set_bucket(*bucket);
+                    message.set_position(position as u64);
+                    run.push(message);
+                }
+                groups.fill(&mut run);
+                let grouped: Vec<(u16, Vec<u64>)> = groups
+                    .iter_mut()
+                    .map(|(bucket, run)| (bucket.0, run.drain().map(|message| message.position()).collect()))
+                    .collect();
+                groups.clear();
+                let mut expected: Vec<(u16, Vec<u64>)> = Vec::new();
+                for (position, bucket) in buckets.iter().enumerate() {
+                    match expected.iter_mut().find(|(of, _)| of == bucket) {
+                        Some((_, positions)) => positions.push(position as u64),
+                        None => expected.push((*bucket, vec![position as u64])),
+                    }
+                }
+                prop_assert_eq!(grouped, expected);
+            }
+        }
+    }
+}
