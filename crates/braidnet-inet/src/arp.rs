@@ -1,9 +1,9 @@
 //! ARP (RFC 826): which station has an address.
 //!
-//! Its core owns the [neighbour table](table) and runs in [`BucketId::DEVICE`], whatever the architecture. What comes up
+//! Its core owns the neighbour table and runs in [`BucketId::DEVICE`], whatever the architecture. What comes up
 //! to it from [`Link`](crate::ethernet::Link) is ARP packets, and IP packets whose station is not known; what comes down
 //! from [`Ip`](crate::ip::Ip) says through which station a packet from beyond our networks came. What the table knows
-//! is [published](Neighbours) whenever it changes.
+//! is published as a snapshot whenever it changes.
 //!
 //! # Stations that are learned from traffic
 //!

@@ -2,7 +2,7 @@
 //!
 //! It keeps no state on the data path, so that any processor answers. Datagrams that nobody here wants come from
 //! [`Ip`](crate::ip::Ip) (an unknown protocol) and from UDP (a closed port); what may be said about them RFC 1122 §3.2.2
-//! rules, and a [limit](limit) how often.
+//! rules, and a limit how often.
 //!
 //! Errors that arrive are checked as far as can be done without the connection that they are about, and counted. No
 //! transport hears of them yet: anybody may forge one, and TCP must treat them as hints at most (RFC 5927 §4.1). When one

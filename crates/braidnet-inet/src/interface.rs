@@ -71,9 +71,10 @@ const MAX_ADDRESSES: usize = 64;
 /// An interface: addresses, networks, the way out. It does not change while packets flow, and is shared by all modules.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    primary: Address,
-    /// All IPv4 addresses but the primary one.
-    others: Vec<Address>,
+    /// As numbers, like all addresses here: numbers compare in a register, wherever the address was put together.
+    primary: u32,
+    /// All addresses but the primary one.
+    others: Vec<u32>,
     networks: Vec<Network>,
     gateway: Option<Address>,
     mtu: usize,
@@ -83,7 +84,7 @@ pub struct Interface {
 /// A network that one of our addresses is on.
 #[derive(Clone, Copy, Debug)]
 struct Network {
-    ours: Address,
+    ours: u32,
     first: u32,
     mask: u32,
 }
@@ -123,11 +124,11 @@ impl Interface {
         let mut networks = Vec::new();
         let mut hosts = Vec::with_capacity(addresses.len());
         for (address, prefix) in addresses {
-            let network = check_address(address, prefix)?;
-            if hosts.contains(&address) {
+            let (host, network) = check_address(address, prefix)?;
+            if hosts.contains(&host) {
                 return Err(InterfaceError::Duplicate(address));
             }
-            hosts.push(address);
+            hosts.push(host);
             networks.extend(network);
         }
         let mut hosts = hosts.into_iter();
@@ -190,39 +191,46 @@ impl Interface {
 
     /// Its addresses.
     pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
-        core::iter::once(self.primary).chain(self.others.iter().copied())
+        core::iter::once(self.primary)
+            .chain(self.others.iter().copied())
+            .map(address)
     }
 
     /// Whether `address` is one of its own.
     #[inline]
     pub fn is_local(&self, address: &Address) -> bool {
-        *address == self.primary || self.others.contains(address)
+        bits(address).is_some_and(|address| self.is_ours(address))
     }
 
     /// Whether packets for `address` are for every host of a network here: the limited broadcast, or that of one of our
     /// networks (RFC 1122 §3.2.1.3).
+    #[inline]
     pub fn is_broadcast(&self, address: &Address) -> bool {
-        let Some(address) = bits(address) else {
-            return false;
-        };
-        address == u32::MAX
-            || self
-                .networks
-                .iter()
-                .any(|network| network.broadcast() == Some(address))
+        bits(address).is_some_and(|address| self.is_for_all(address))
     }
 
     /// Whether a packet from `address` can have been sent by another host: a unicast address that is not ours and
     /// belongs on a wire (RFC 1122 §3.2.1.3).
     #[inline]
     pub fn is_peer(&self, address: &Address) -> bool {
-        let Some([first, ..]) = address.as_v4() else {
+        let Some(address) = bits(address) else {
             return false;
         };
         // 0.0.0.0/8 and 127.0.0.0/8 stay inside a host; 224.0.0.0/4 are groups.
-        !matches!(first, 0 | 127 | 224..=239)
-            && !self.is_local(address)
-            && !self.is_broadcast(address)
+        !matches!(address >> 24, 0 | 127 | 224..=239)
+            && !self.is_ours(address)
+            && !self.is_for_all(address)
+    }
+
+    #[inline]
+    fn is_ours(&self, address: u32) -> bool {
+        address == self.primary || self.others.contains(&address)
+    }
+
+    #[inline]
+    fn is_for_all(&self, address: u32) -> bool {
+        let is_its = |network: &Network| network.broadcast() == Some(address);
+        address == u32::MAX || self.networks.iter().any(is_its)
     }
 
     /// Whether `address` is on a network of ours, and so answers to its own name on the link.
@@ -261,41 +269,47 @@ impl Interface {
     pub fn source_for(&self, destination: &Address) -> Address {
         bits(destination)
             .and_then(|address| self.networks.iter().find(|network| network.holds(address)))
-            .map_or(self.primary, |network| network.ours)
+            .map_or(address(self.primary), |network| address(network.ours))
     }
 }
 
-/// The address as a number, for masks.
+/// The IPv4 address that is this number.
+fn address(bits: u32) -> Address {
+    Address::v4(bits.to_be_bytes())
+}
+
+/// The address as a number; `None` for IPv6.
 #[inline]
 fn bits(address: &Address) -> Option<u32> {
     address.as_v4().map(u32::from_be_bytes)
 }
 
-fn check_address(address: Address, prefix: Option<u8>) -> Result<Option<Network>, InterfaceError> {
+/// The address as a number, and the network that the prefix puts it on.
+fn check_address(
+    address: Address,
+    prefix: Option<u8>,
+) -> Result<(u32, Option<Network>), InterfaceError> {
     let host = bits(&address).ok_or(InterfaceError::NotIpv4(address))?;
     if matches!(host >> 24, 0 | 127 | 224..=239) || host == u32::MAX {
         return Err(InterfaceError::NotAHost(address));
     }
     let Some(prefix) = prefix else {
-        return Ok(None);
+        return Ok((host, None));
     };
     if prefix > 32 {
         return Err(InterfaceError::PrefixTooLong(address, prefix));
     }
     let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
     let network = Network {
-        ours: address,
+        ours: host,
         first: host & mask,
         mask,
     };
-    let edge = network
-        .broadcast()
-        .is_some_and(|broadcast| host == broadcast || host == network.first);
-    if edge {
-        Err(InterfaceError::NetworkAddress(address, prefix))
-    } else {
-        Ok(Some(network))
+    let is_edge = |broadcast| host == broadcast || host == network.first;
+    if network.broadcast().is_some_and(is_edge) {
+        return Err(InterfaceError::NetworkAddress(address, prefix));
     }
+    Ok((host, Some(network)))
 }
 
 #[cfg(test)]

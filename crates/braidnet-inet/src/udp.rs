@@ -1,7 +1,7 @@
 //! UDP (RFC 768): ports and a checksum.
 //!
 //! It keeps nothing per flow and has no core. A datagram that comes up has its flow in a note
-//! ([`UdpFlow`](crate::notes::UdpFlow)) and its flow's bucket; one that goes down says its flow in the same note. Which
+//! ([`UdpFlow`]) and its flow's bucket; one that goes down says its flow in the same note. Which
 //! ports are open says [`UdpPorts`].
 
 mod ports;

@@ -369,6 +369,11 @@ fn a_header_that_is_not_there_any_more_is_not_made_up() {
         ..Datagram::default()
     };
     assert!(!restore_header(&mut message, &datagram));
+    // Another datagram's, with our addresses: its checksum does not fit.
+    let mut message = stack.message(&[&packet]);
+    message.front_mut(20).unwrap()[4] ^= 1;
+    message.strip(20);
+    assert!(!restore_header(&mut message, &datagram));
     for header_len in [0, 4, 16, 24, 61, 255] {
         let mut message = stack.message(&[&packet]);
         message.strip(20);

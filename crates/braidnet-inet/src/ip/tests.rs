@@ -247,7 +247,8 @@ fn a_mixed_run_goes_its_ways_in_order() {
     let tcp = |number: u8| ipv4(PEER, US, tcp::PROTOCOL, &[number; 20]);
     let udp = |number: u8| testing::udp((PEER, 4000), (US, PORT), &[number]);
     let bad = changed(|packet| packet[10] ^= 1);
-    let runs: [Vec<Vec<u8>>; 4] = [
+    let runs: [Vec<Vec<u8>>; 5] = [
+        vec![tcp(1), tcp(2), tcp(3), udp(7), bad.clone(), udp(8)],
         vec![tcp(1), tcp(2), tcp(3)],
         vec![tcp(1), udp(7), tcp(2), bad.clone(), tcp(3), udp(8)],
         vec![bad.clone(), tcp(1), udp(7), udp(8), tcp(2), tcp(3)],
