@@ -105,8 +105,12 @@ impl Connection {
 
     /// Moves on by `step` (RFC 9293 figure 5).
     pub(crate) fn advance(&mut self, now: Instant, step: Step) {
-        self.state = self.state.after(step);
-        match self.state {
+        let after = self.state.after(step);
+        if after == self.state {
+            return;
+        }
+        self.state = after;
+        match after {
             State::TimeWait => self.lifetime = Timer::after(now, nanos(self.config.time_wait)),
             State::FinWait2 if self.unread => {
                 self.lifetime = Timer::after(now, nanos(self.config.fin_wait_2));

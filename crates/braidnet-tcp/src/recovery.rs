@@ -161,7 +161,7 @@ impl Sender {
 
     /// Everything that was in flight when the loss was found has arrived.
     fn recover(&mut self) {
-        if self.recovery.phase == Phase::Fast {
+        if self.recovery.phase == Phase::Fast && !self.recovery.by_sack {
             self.congestion.on_recovered(self.flight_size());
         }
         self.recovery.phase = Phase::Open;

@@ -88,7 +88,9 @@ impl<P: Payload> Tcb<P> {
     /// RECEIVE (RFC 9293 §3.10.3): the application has taken so many of the bytes delivered.
     #[inline]
     pub fn receive(&mut self, bytes: u32) {
-        self.receiver.receive(bytes);
+        if !self.connection.unread {
+            self.receiver.receive(bytes);
+        }
     }
 
     /// CLOSE (RFC 9293 §3.10.4): no more will be sent. What waits still goes, then a FIN; the peer may go on sending.
@@ -111,6 +113,8 @@ impl<P: Payload> Tcb<P> {
     pub fn shut_receive(&mut self, now: Instant) {
         self.connection.unread = true;
         self.receiver.discard();
+        // The window opens, so that a peer which waits for it learns that nobody reads.
+        self.receiver.receive(self.receiver.buffered());
         if self.connection.state == State::FinWait2 {
             let stay = nanos(self.connection.config.fin_wait_2);
             self.connection.lifetime = Timer::after(now, stay);

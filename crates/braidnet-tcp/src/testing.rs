@@ -1,9 +1,10 @@
-//! What the crate's tests share: a payload of bytes, a user at one end of a connection, and numbers drawn by a seed.
+//! What the crate's tests share: a payload of bytes, a user at one end of a connection, numbers drawn by a seed, and one
+//! end whose peer is the test.
 
 use crate::{Config, DropReason, Events, Payload, State, Tcb};
 use braidnet_wire::seq::SeqNumber;
-use braidnet_wire::tcp::TcpHeader;
-use braidnet_wire::time::Instant;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::time::{Duration, Instant};
 
 /// A payload that owns its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,5 +157,146 @@ impl Random {
     /// True `per_mille` times in a thousand.
     pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
+    }
+}
+
+pub(crate) const SYN: u8 = TcpFlags::SYN.0;
+pub(crate) const ACK: u8 = TcpFlags::ACK.0;
+pub(crate) const FIN: u8 = TcpFlags::FIN.0;
+pub(crate) const RST: u8 = TcpFlags::RST.0;
+pub(crate) const PSH: u8 = TcpFlags::PSH.0;
+pub(crate) const URG: u8 = TcpFlags::URG.0;
+pub(crate) const ECN: u8 = TcpFlags::ECE.0 | TcpFlags::CWR.0;
+
+/// Our and the peer's initial sequence numbers: both streams wrap after their SYN.
+pub(crate) const ISS: u32 = u32::MAX;
+pub(crate) const IRS: u32 = u32::MAX - 3;
+/// The window that we announce.
+pub(crate) const WINDOW: u16 = 1000;
+
+/// A segment by offsets: `seq` from the peer's first byte, `ack` from ours.
+pub(crate) fn segment(flags: u8, seq: i32, ack: i32, len: usize) -> Wire {
+    let header = TcpHeader {
+        seq: SeqNumber::new(IRS.wrapping_add(1).wrapping_add_signed(seq)),
+        ack: SeqNumber::new(ISS.wrapping_add(1).wrapping_add_signed(ack)),
+        flags: TcpFlags(flags),
+        window: 60000,
+        ..TcpHeader::default()
+    };
+    Wire {
+        header,
+        data: vec![b'x'; len],
+    }
+}
+
+/// What we sent, by offsets: flags, `seq` from our first byte, `ack` from the peer's, length.
+pub(crate) type Reply = (u8, i32, i32, usize);
+
+pub(crate) fn reply(wire: &Wire) -> Reply {
+    let header = &wire.header;
+    let offset = |seq: SeqNumber, start: u32| (seq - (SeqNumber::new(start) + 1)) as i32;
+    let ack = if header.flags.contains(TcpFlags::ACK) {
+        offset(header.ack, IRS)
+    } else {
+        0
+    };
+    (
+        header.flags.0,
+        offset(header.seq, ISS),
+        ack,
+        wire.data.len(),
+    )
+}
+
+/// One end whose peer is the test.
+pub(crate) struct Host {
+    pub(crate) end: End,
+    pub(crate) now: Instant,
+}
+
+impl Host {
+    pub(crate) fn connect(config: &Config) -> Host {
+        let now = Instant::from_millis(5000);
+        let mut host = Host {
+            end: End::connect(config, ISS, now),
+            now,
+        };
+        assert_eq!(host.sent(), [(SYN, -1, 0, 0)]);
+        host
+    }
+
+    pub(crate) fn accept(config: &Config, syn: &Wire) -> Host {
+        let now = Instant::from_millis(5000);
+        let mut host = Host {
+            end: End::accept(config, ISS, syn, now),
+            now,
+        };
+        assert_eq!(host.sent(), [(SYN | ACK, -1, 0, 0)]);
+        host
+    }
+
+    pub(crate) fn plain() -> Config {
+        Config {
+            timestamps: false,
+            sack: false,
+            window_scale: false,
+            receive_buffer_bytes: u32::from(WINDOW),
+            ..Config::default()
+        }
+    }
+
+    /// A connection in `state`, in which we have sent `in_flight` bytes that are not acknowledged.
+    pub(crate) fn in_state(state: State, in_flight: usize) -> Host {
+        let mut host = match state {
+            State::SynSent => return Host::connect(&Host::plain()),
+            _ => Host::accept(&Host::plain(), &segment(SYN, -1, 0, 0)),
+        };
+        if state == State::SynReceived {
+            return host;
+        }
+        let now = host.now;
+        assert_eq!(
+            host.end.arrive(now, &segment(ACK, 0, 0, 0)),
+            Events::CONNECTED
+        );
+        host.end.send(&vec![b'y'; in_flight]);
+        host.sent();
+        let flight = in_flight as i32;
+        let steps: &[(bool, Option<Wire>)] = match state {
+            State::FinWait1 => &[(true, None)],
+            State::FinWait2 => &[(true, Some(segment(ACK, 0, flight + 1, 0)))],
+            State::CloseWait => &[(false, Some(segment(FIN | ACK, 0, 0, 0)))],
+            State::Closing => &[(true, Some(segment(FIN | ACK, 0, 0, 0)))],
+            State::LastAck => &[(false, Some(segment(FIN | ACK, 0, 0, 0))), (true, None)],
+            State::TimeWait => &[(true, Some(segment(FIN | ACK, 0, flight + 1, 0)))],
+            _ => &[],
+        };
+        for (close, wire) in steps {
+            if *close {
+                host.end.tcb.close(now);
+                host.sent();
+            }
+            if let Some(wire) = wire {
+                host.end.arrive(now, wire);
+                host.sent();
+            }
+        }
+        assert_eq!(host.end.tcb.state(), state);
+        host.end.drops.clear();
+        host.end.events = Events::empty();
+        host
+    }
+
+    pub(crate) fn arrive(&mut self, wire: &Wire) -> Events {
+        self.end.arrive(self.now, wire)
+    }
+
+    pub(crate) fn sent(&mut self) -> Vec<Reply> {
+        self.end.poll(self.now).iter().map(reply).collect()
+    }
+
+    pub(crate) fn wait(&mut self, duration: Duration) -> Events {
+        self.now += duration;
+        self.end.expire(self.now)
     }
 }

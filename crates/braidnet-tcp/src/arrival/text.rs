@@ -54,6 +54,7 @@ impl<P: Payload> Tcb<P> {
             seq: self.sender.snd_nxt,
             with_ack: true,
         };
+        *events |= Events::RESET;
         self.end(events);
         self.connection.reset = Some(reset);
     }

@@ -140,7 +140,8 @@ impl Congestion {
         self.window.cwnd = self.window.smss;
     }
 
-    /// Fast recovery is over (RFC 6582 §3.2 step 3, option 1): no burst, whatever was in flight.
+    /// Fast recovery without SACK is over (RFC 6582 §3.2 step 3, option 1): no burst, whatever was in flight. With SACK,
+    /// the window was kept to all along (RFC 6675 §5).
     pub(crate) fn on_recovered(&mut self, flight_size: u32) {
         let smss = self.window.smss;
         let calm = flight_size.max(smss).saturating_add(smss);
