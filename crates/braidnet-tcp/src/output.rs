@@ -2,6 +2,7 @@
 //!
 //! An acknowledgment rides on data where it can. One that must be counted or carries SACK blocks goes alone and first.
 
+use crate::recovery::Hole;
 use crate::state::State;
 use crate::{Payload, Tcb};
 use braidnet_wire::seq::SeqNumber;
@@ -38,9 +39,9 @@ impl<P: Payload> Tcb<P> {
             return Some(self.bare_ack(now));
         }
         if self.sender.disordered
-            && let Some((start, octets)) = self.sender.next_lost()
+            && let Some(hole) = self.sender.next_lost()
         {
-            return Some(self.again(now, start, octets, &mut cut));
+            return Some(self.again(now, hole, &mut cut));
         }
         let octets = self.sender.allowance(now);
         if octets > 0 {
@@ -56,9 +57,9 @@ impl<P: Payload> Tcb<P> {
         cut: &mut C,
     ) -> Option<Transmit> {
         if self.sender.disordered
-            && let Some((start, octets)) = self.sender.next_perhaps_lost()
+            && let Some(hole) = self.sender.next_perhaps_lost()
         {
-            return Some(self.again(now, start, octets, cut));
+            return Some(self.again(now, hole, cut));
         }
         if self.sender.probe_due {
             self.sender.probe_due = false;
@@ -172,20 +173,19 @@ impl<P: Payload> Tcb<P> {
         }
     }
 
-    /// Sequence numbers from `start` on once more.
+    /// Sequence numbers once more.
     #[inline(never)]
     fn again<C: FnMut(u32, u32) -> u32>(
         &mut self,
         now: Instant,
-        start: SeqNumber,
-        octets: u32,
+        hole: Hole,
         cut: &mut C,
     ) -> Transmit {
-        let (offset, len, fin) = self.fill(start, octets, cut);
+        let (offset, len, fin) = self.fill(hole.start, hole.octets, cut);
         self.sender
-            .on_retransmitted(now, start + len + u32::from(fin));
+            .on_retransmitted(now, hole, len + u32::from(fin));
         Transmit {
-            header: self.data_header(now, start, len, fin),
+            header: self.data_header(now, hole.start, len, fin),
             offset,
             len,
             retransmission: true,

@@ -289,3 +289,6 @@ impl<P: Payload> Receiver<P> {
         self.in_order = self.reassembly.is_empty() && self.fin.is_none();
     }
 }
+
+#[cfg(test)]
+mod tests;

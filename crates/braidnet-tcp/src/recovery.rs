@@ -57,6 +57,16 @@ pub(crate) enum Expiry {
     GiveUp,
 }
 
+/// Sequence numbers to send again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hole {
+    pub(crate) start: SeqNumber,
+    /// How many there are in one piece.
+    pub(crate) octets: u32,
+    /// By rule 4 of RFC 6675 §4, which leaves HighRxt where it is.
+    rescue: bool,
+}
+
 /// An acceptable ACK, as the sender sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack<'a> {
@@ -180,17 +190,17 @@ impl Sender {
             let (from, to) = (left - self.snd_una, right - self.snd_una);
             if from < to && to <= flight_size {
                 news |= self.scoreboard.add(SackBlock { left, right });
-            } else if !(left.is_before(right) && right.is_at_or_before(self.snd_una)) {
-                sane &= self.is_duplicate_report(left, right);
+            } else {
+                sane &= self.is_old_report(left, right);
             }
         }
         (sane, news)
     }
 
-    /// Whether a block that is not inside the flight may be an honest one: it begins before SND.UNA and ends in the
-    /// flight, as one that a later ACK has overtaken may.
-    fn is_duplicate_report(&self, left: SeqNumber, right: SeqNumber) -> bool {
-        left.is_before(self.snd_una) && right.is_at_or_before(self.snd_nxt) && left.is_before(right)
+    /// Whether a block that is not inside the flight may be an honest one: it begins before SND.UNA, as a D-SACK does, or
+    /// one that a later ACK has overtaken.
+    fn is_old_report(&self, left: SeqNumber, right: SeqNumber) -> bool {
+        left.is_before(self.snd_una) && left.is_before(right) && right.is_at_or_before(self.snd_nxt)
     }
 
     fn on_duplicate(&mut self, sack: bool) {
@@ -337,9 +347,8 @@ impl Sender {
         }
     }
 
-    /// The next sequence numbers to send again that are lost for certain: where they start, and how many there are in one
-    /// piece (RFC 6675 §4, NextSeg rule 1).
-    pub(crate) fn next_lost(&mut self) -> Option<(SeqNumber, u32)> {
+    /// The next sequence numbers to send again that are lost for certain (RFC 6675 §4, NextSeg rule 1).
+    pub(crate) fn next_lost(&mut self) -> Option<Hole> {
         if self.flight_size() == 0 || self.recovery.phase == Phase::Open && !self.recovery.forced {
             return None;
         }
@@ -366,11 +375,15 @@ impl Sender {
                 return None;
             }
         }
-        Some((start, end - start))
+        Some(Hole {
+            start,
+            octets: end - start,
+            rescue: false,
+        })
     }
 
     /// With nothing lost for certain and nothing new to send: rules 3 and 4 of RFC 6675 §4.
-    pub(crate) fn next_perhaps_lost(&mut self) -> Option<(SeqNumber, u32)> {
+    pub(crate) fn next_perhaps_lost(&mut self) -> Option<Hole> {
         if self.recovery.phase != Phase::Fast
             || self.pipe() + self.congestion.smss() > self.congestion.cwnd()
         {
@@ -383,7 +396,11 @@ impl Sender {
         if let Some(end) = end
             && start.is_before(highest)
         {
-            return Some((start, end - start));
+            return Some(Hole {
+                start,
+                octets: end - start,
+                rescue: false,
+            });
         }
         if self.recovery.rescued || !highest.is_before(self.snd_nxt) {
             return None;
@@ -396,13 +413,19 @@ impl Sender {
         } else {
             highest
         };
-        Some((start, self.snd_nxt - start))
+        Some(Hole {
+            start,
+            octets: self.snd_nxt - start,
+            rescue: true,
+        })
     }
 
-    /// Accounts for what leaves again, up to but not including `end`.
-    pub(crate) fn on_retransmitted(&mut self, now: Instant, end: SeqNumber) {
+    /// Accounts for so many sequence numbers of a hole that leave again.
+    pub(crate) fn on_retransmitted(&mut self, now: Instant, hole: Hole, octets: u32) {
         self.stop_measuring();
-        self.recovery.high_rxt = self.recovery.high_rxt.latest(end);
+        if !hole.rescue {
+            self.recovery.high_rxt = self.recovery.high_rxt.latest(hole.start + octets);
+        }
         self.recovery.forced = false;
         if !self.retransmit.is_armed() {
             self.arm(now);
@@ -426,3 +449,6 @@ impl Sender {
         debug_assert!(self.snd_nxt.is_at_or_before(self.snd_end));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -361,3 +361,6 @@ impl Sender {
         self.retransmit = Timer::after(now, self.rtt.rto_doubled(self.probes));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 
 use crate::{Config, DropReason, Events, Payload, State, Tcb};
 use braidnet_wire::seq::SeqNumber;
-use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
 
 /// A payload that owns its bytes.
@@ -299,4 +299,41 @@ impl Host {
         self.now += duration;
         self.end.expire(self.now)
     }
+}
+
+/// A connection over which the peer takes segments of 1000 bytes, without timestamps, Nagle or delayed ACKs to think of.
+pub(crate) fn thousand(config: &Config) -> Host {
+    let mut syn = segment(SYN, -1, 0, 0);
+    syn.header.mss = 1000;
+    syn.header.present = TcpHeader::HAS_MSS | TcpHeader::HAS_SACK_PERMITTED;
+    let mut host = Host::accept(config, &syn);
+    host.arrive(&segment(ACK, 0, 0, 0));
+    assert_eq!(host.sent(), []);
+    host
+}
+
+/// The peer's ACK with SACK blocks, by offsets in our stream.
+pub(crate) fn sack(ack: i32, blocks: &[(i32, i32)]) -> Wire {
+    let mut wire = segment(ACK, 0, ack, 0);
+    let at = |offset: i32| SeqNumber::new(ISS.wrapping_add(1).wrapping_add_signed(offset));
+    wire.header.sack_count = blocks.len() as u8;
+    for (place, &(left, right)) in wire.header.sack.iter_mut().zip(blocks) {
+        *place = SackBlock {
+            left: at(left),
+            right: at(right),
+        };
+    }
+    wire
+}
+
+/// The peer's ACK with a window in bytes.
+pub(crate) fn window(ack: i32, bytes: u16) -> Wire {
+    let mut wire = segment(ACK, 0, ack, 0);
+    wire.header.window = bytes;
+    wire
+}
+
+/// Where the segments begin that were sent.
+pub(crate) fn starts(replies: &[Reply]) -> Vec<i32> {
+    replies.iter().map(|reply| reply.1).collect()
 }

@@ -1,0 +1,174 @@
+//! When acknowledgments leave and what window they announce.
+
+use crate::testing::{ACK, Host, SYN, segment, thousand};
+use crate::{Config, Events};
+use braidnet_wire::tcp::TcpHeader;
+use braidnet_wire::time::Duration;
+
+fn config() -> Config {
+    Config {
+        receive_buffer_bytes: 20_000,
+        ..Host::plain()
+    }
+}
+
+/// The window that the last segment announced, if one was sent.
+fn announced(host: &mut Host) -> Option<u16> {
+    host.end
+        .poll(host.now)
+        .last()
+        .map(|wire| wire.header.window)
+}
+
+#[test]
+fn every_second_full_segment() {
+    let mut host = thousand(&config());
+    let mut sent = Vec::new();
+    for at in 0..6 {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+        host.end.take(1000);
+        sent.push(host.sent().len());
+    }
+    // The first is longer than any seen before, and counts as two of them.
+    assert_eq!(sent, [0, 1, 0, 1, 0, 1], "RFC 9293 §3.8.6.3");
+}
+
+#[test]
+fn one_for_a_run() {
+    let mut host = thousand(&config());
+    for at in 0..9 {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+    }
+    assert_eq!(host.sent(), [(ACK, 0, 9000, 0)]);
+}
+
+#[test]
+fn a_small_segment_waits() {
+    let mut host = thousand(&config());
+    host.arrive(&segment(ACK, 0, 0, 10));
+    assert_eq!(host.sent(), []);
+    assert_eq!(host.wait(Duration::from_millis(39)), Events::empty());
+    assert_eq!(host.sent(), []);
+    host.wait(Duration::from_millis(1));
+    assert_eq!(host.sent(), [(ACK, 0, 10, 0)]);
+    assert_eq!(host.end.tcb.deadline(), None);
+}
+
+#[test]
+fn data_carries_the_acknowledgment() {
+    let mut host = thousand(&config());
+    host.arrive(&segment(ACK, 0, 0, 10));
+    host.end.send(&[0; 10]);
+    assert_eq!(host.sent().len(), 1);
+    host.arrive(&segment(ACK, 10, 10, 0));
+    assert_eq!(host.end.tcb.deadline(), None);
+}
+
+#[test]
+fn disorder_is_told_at_once() {
+    let mut host = thousand(&config());
+    for at in [2, 3, 4] {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+    }
+    // Without SACK, each segment is answered, so that the peer can count (RFC 5681 §4.2).
+    assert_eq!(host.sent(), [(ACK, 0, 0, 0); 3]);
+    // What fills a part of the gap is answered at once, too.
+    host.arrive(&segment(ACK, 0, 0, 100));
+    assert_eq!(host.sent(), [(ACK, 0, 100, 0)]);
+    host.arrive(&segment(ACK, 100, 0, 1900));
+    assert_eq!(host.sent(), [(ACK, 0, 5000, 0)]);
+    assert_eq!(host.end.received.len(), 5000);
+}
+
+#[test]
+fn disorder_is_told_with_blocks() {
+    let mut host = thousand(&Config {
+        sack: true,
+        ..config()
+    });
+    for at in [2, 3, 6] {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+    }
+    host.end.send(&[0; 10]);
+    let out = host.end.poll(host.now);
+    assert_eq!(out.len(), 2, "one ACK for the run, bare, before the data");
+    let blocks: Vec<(u32, u32)> = out[0]
+        .header
+        .sack_blocks()
+        .iter()
+        .map(|block| {
+            (
+                block.left - out[0].header.ack,
+                block.right - out[0].header.ack,
+            )
+        })
+        .collect();
+    assert_eq!(blocks, [(6000, 7000), (2000, 4000)], "RFC 2018 §4");
+    assert_eq!(out[1].header.sack_count, 0);
+}
+
+#[test]
+fn the_window_closes_and_opens_by_what_is_worth_it() {
+    let mut host = thousand(&config());
+    for at in 0..20 {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+    }
+    assert_eq!(announced(&mut host), Some(0));
+    // RFC 9293 §3.8.6.2.2: not by less than two segments (or half the buffer).
+    host.end.take(1999);
+    assert_eq!(announced(&mut host), None);
+    host.end.take(1);
+    assert_eq!(announced(&mut host), Some(2000));
+    // Beyond half the buffer, the peer hears of it with the next ACK.
+    host.end.take(9000);
+    assert_eq!(announced(&mut host), Some(11_000));
+    host.end.take(9000);
+    assert_eq!(announced(&mut host), None);
+    host.arrive(&segment(ACK, 20_000, 0, 1000));
+    host.wait(Duration::from_millis(40));
+    assert_eq!(announced(&mut host), Some(19_000));
+}
+
+#[test]
+fn a_probe_of_a_closed_window_is_answered_and_its_ack_counts() {
+    let mut host = thousand(&config());
+    host.end.send(&[0; 10]);
+    host.sent();
+    for at in 0..20 {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+    }
+    host.sent();
+    assert_eq!(host.arrive(&segment(ACK, 20_000, 10, 1)), Events::ACKED);
+    assert_eq!(host.sent(), [(ACK, 10, 20_000, 0)]);
+    assert_eq!(host.end.received.len(), 20_000);
+}
+
+#[test]
+fn the_right_edge_never_moves_back() {
+    let config = Config {
+        window_scale: true,
+        receive_buffer_bytes: 1_000_000,
+        ..Host::plain()
+    };
+    let mut syn = segment(SYN, -1, 0, 0);
+    syn.header.mss = 1000;
+    syn.header.present = TcpHeader::HAS_MSS | TcpHeader::HAS_WINDOW_SCALE;
+    let mut host = Host::accept(&config, &syn);
+    host.arrive(&segment(ACK, 0, 0, 0));
+    let mut edge = 0;
+    let mut at = 0;
+    for turn in 0..2000 {
+        let len = 1 + turn * 37 % 1000;
+        host.arrive(&segment(ACK, at, 0, len as usize));
+        at += len;
+        host.end.take(if turn % 3 == 0 { 1300 } else { 0 });
+        for wire in host.end.poll(host.now) {
+            let window = u32::from(wire.header.window) << 4;
+            let right = (wire.header.ack - host.end.tcb.receiver.irs) + window;
+            // Rounding apart (RFC 7323 §2.4).
+            assert!(right + 16 > edge, "turn {turn}");
+            edge = edge.max(right);
+        }
+    }
+    assert_eq!(host.end.drops, [], "what was announced was taken");
+}

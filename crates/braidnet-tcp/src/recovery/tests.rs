@@ -1,0 +1,240 @@
+//! Fast retransmit and recovery with and without SACK, and timeouts, as seen on the wire.
+
+use crate::testing::{ACK, Host, sack, segment, starts, thousand, window};
+use crate::{Config, CongestionControl, DropReason, Events};
+use braidnet_wire::time::Duration;
+
+fn config(sack: bool) -> Config {
+    Config {
+        sack,
+        congestion: CongestionControl::NewReno,
+        send_buffer_bytes: 1 << 20,
+        ..Host::plain()
+    }
+}
+
+/// Ten segments of 1000 bytes are in flight: the initial window.
+fn ten_in_flight(with_sack: bool, bytes: usize) -> Host {
+    let mut host = thousand(&config(with_sack));
+    host.end.send(&vec![0; bytes]);
+    let sent = host.sent();
+    assert_eq!(
+        starts(&sent),
+        (0..10).map(|at| at * 1000).collect::<Vec<_>>()
+    );
+    host
+}
+
+#[test]
+fn without_sack() {
+    let mut host = ten_in_flight(false, 40_000);
+    let duplicate = segment(ACK, 0, 0, 0);
+    // Limited transmit (RFC 3042), then fast retransmit (RFC 5681 §3.2): 12 segments are in flight, 10 of them count.
+    for expected in [10_000, 11_000, 0] {
+        host.arrive(&duplicate);
+        assert_eq!(starts(&host.sent()), [expected]);
+    }
+    assert_eq!(host.end.tcb.status().ssthresh, 5000);
+    // RFC 6582: usable is ssthresh + duplicates - flight; new data flows from the eighth duplicate on.
+    let mut sent = Vec::new();
+    for _ in 3..9 {
+        host.arrive(&duplicate);
+        sent.extend(starts(&host.sent()));
+    }
+    assert_eq!(sent, [12_000, 13_000]);
+    // A partial ACK: the next hole, and what deflation leaves.
+    host.arrive(&segment(ACK, 0, 3000, 0));
+    assert_eq!(starts(&host.sent()), [3000, 14_000]);
+    assert!(host.end.tcb.status().recovering);
+    // A full ACK ends it, without a burst: min(ssthresh, flight + SMSS).
+    host.arrive(&segment(ACK, 0, 12_000, 0));
+    let status = host.end.tcb.status();
+    assert_eq!((status.recovering, status.cwnd), (false, 4000));
+}
+
+#[test]
+fn without_sack_no_second_fast_retransmit_for_the_same_window() {
+    let mut host = ten_in_flight(false, 10_000);
+    for _ in 0..3 {
+        host.arrive(&segment(ACK, 0, 0, 0));
+    }
+    assert_eq!(starts(&host.sent()), [0]);
+    host.arrive(&segment(ACK, 0, 10_000, 0));
+    host.end.send(&[0; 3000]);
+    assert_eq!(
+        host.sent().len(),
+        2,
+        "two segments are what the window holds now"
+    );
+    for _ in 0..5 {
+        host.arrive(&segment(ACK, 0, 10_000, 0));
+    }
+    assert!(!host.end.tcb.status().recovering, "RFC 6582 §3.2 step 2");
+}
+
+#[test]
+fn with_sack() {
+    let mut host = ten_in_flight(true, 40_000);
+    // Segments 0, 2 and 5 are lost. Two SACKed segments allow two new ones (RFC 6675 §5 step 3).
+    host.arrive(&sack(0, &[(1000, 2000)]));
+    assert_eq!(starts(&host.sent()), [10_000]);
+    host.arrive(&sack(0, &[(3000, 4000), (1000, 2000)]));
+    assert_eq!(starts(&host.sent()), [11_000]);
+    // More than two segments' worth SACKed above 0: lost. cwnd = 5; pipe counts 4, 5 to 11 and the one sent again.
+    host.arrive(&sack(0, &[(3000, 5000), (1000, 2000)]));
+    assert_eq!(starts(&host.sent()), [0]);
+    let status = host.end.tcb.status();
+    assert_eq!((status.cwnd, status.recovering), (5000, true));
+    // 2 is lost as well once three segments above it are SACKed, and goes when the pipe has drained to 4.
+    host.arrive(&sack(0, &[(6000, 8000), (3000, 5000), (1000, 2000)]));
+    assert_eq!(host.end.tcb.status().pipe, 6000);
+    assert_eq!(host.sent(), []);
+    host.arrive(&sack(0, &[(6000, 10_000), (3000, 5000), (1000, 2000)]));
+    assert_eq!(starts(&host.sent()), [2000, 5000], "rule 1, lowest first");
+    assert_eq!(host.end.tcb.status().pipe, 5000);
+    // The retransmission of 0 arrives, then all.
+    host.arrive(&sack(2000, &[(3000, 5000), (6000, 11_000)]));
+    assert_eq!(starts(&host.sent()), [12_000, 13_000], "rule 2: new data");
+    host.arrive(&segment(ACK, 0, 12_000, 0));
+    let status = host.end.tcb.status();
+    assert_eq!((status.recovering, status.cwnd), (false, 5000));
+    assert_eq!(starts(&host.sent()), [14_000, 15_000, 16_000]);
+}
+
+#[test]
+fn with_sack_and_nothing_new_to_send() {
+    // Segments 0 and 8 are lost; 8 has too little above it to be lost for certain.
+    let mut host = ten_in_flight(true, 10_000);
+    host.arrive(&sack(0, &[(1000, 8000)]));
+    assert_eq!(
+        starts(&host.sent()),
+        [0, 9000],
+        "rule 4, the rescue, takes the last segment in flight"
+    );
+    assert_eq!(host.sent(), [], "once");
+    host.arrive(&sack(0, &[(9000, 10_000), (1000, 8000)]));
+    assert_eq!(
+        starts(&host.sent()),
+        [8000],
+        "the rescue has not moved HighRxt"
+    );
+    let mut host = ten_in_flight(true, 10_000);
+    host.arrive(&sack(0, &[(9000, 10_000), (1000, 8000)]));
+    assert_eq!(starts(&host.sent()), [0, 8000], "rule 3");
+}
+
+#[test]
+fn a_lost_retransmission_is_sent_again_by_the_timer() {
+    let mut host = ten_in_flight(true, 10_000);
+    host.arrive(&sack(0, &[(1000, 10_000)]));
+    assert_eq!(starts(&host.sent()), [0]);
+    host.wait(Duration::from_secs(1));
+    assert_eq!(starts(&host.sent()), [0]);
+    host.arrive(&segment(ACK, 0, 10_000, 0));
+    assert!(!host.end.tcb.status().recovering);
+    assert_eq!(host.end.tcb.deadline(), None);
+}
+
+#[test]
+fn a_timeout_sends_all_again_that_was_not_selectively_acknowledged() {
+    let mut host = ten_in_flight(true, 10_000);
+    host.arrive(&sack(0, &[(3000, 4000)]));
+    host.wait(Duration::from_secs(1));
+    assert_eq!(
+        starts(&host.sent()),
+        [0],
+        "one segment: the loss window of RFC 5681 §3.1"
+    );
+    assert_eq!(host.end.tcb.status().ssthresh, 5000);
+    host.arrive(&sack(1000, &[(3000, 4000)]));
+    assert_eq!(starts(&host.sent()), [1000, 2000], "slow start");
+    host.arrive(&segment(ACK, 0, 4000, 0));
+    assert_eq!(starts(&host.sent()), [4000, 5000, 6000, 7000]);
+    host.arrive(&segment(ACK, 0, 10_000, 0));
+    assert_eq!(host.end.tcb.deadline(), None);
+}
+
+#[test]
+fn a_peer_that_takes_back_what_it_acknowledged() {
+    let mut host = ten_in_flight(true, 10_000);
+    host.arrive(&sack(0, &[(1000, 10_000)]));
+    host.sent();
+    // It acknowledges the first, and holds the others no more (RFC 2018 §8).
+    host.arrive(&segment(ACK, 0, 1000, 0));
+    host.sent();
+    host.wait(Duration::from_secs(2));
+    assert_eq!(starts(&host.sent()), [1000]);
+    host.arrive(&segment(ACK, 0, 2000, 0));
+    assert_eq!(starts(&host.sent()), [2000, 3000]);
+}
+
+#[test]
+fn the_timer_backs_off_and_gives_up() {
+    let mut host = ten_in_flight(false, 10_000);
+    let mut waited = Vec::new();
+    loop {
+        let before = host.now;
+        let deadline = host.end.tcb.deadline().unwrap();
+        let events = host.wait(deadline.since(before));
+        waited.push(deadline.since(before).as_millis());
+        if events == Events::TIMED_OUT | Events::CLOSED {
+            break;
+        }
+        assert_eq!(events, Events::empty());
+        assert_eq!(starts(&host.sent()), [0]);
+    }
+    // RFC 6298 §5.5 and §2.5; RFC 9293 §3.8.3: at least 100 seconds.
+    let expected = [
+        200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000,
+    ];
+    assert_eq!(waited[..11], expected);
+    assert_eq!(waited.len(), 16);
+    assert_eq!(host.sent(), []);
+    assert_eq!(host.end.tcb.deadline(), None);
+}
+
+#[test]
+fn nonsense_in_sack_blocks_is_named_and_ignored() {
+    // HOSTILE-INPUT 8. Blocks, whether they are nonsense.
+    let rows: [(&[(i32, i32)], bool); 8] = [
+        (&[(2000, 1000)], true),
+        (&[(1000, 1000)], true),
+        (&[(9000, 10_001)], true),
+        (&[(20_000, 30_000)], true),
+        (&[(1000, i32::MIN)], true),
+        (&[(1000, 2000), (5, 4)], true),
+        // D-SACK of what is acknowledged (RFC 2883 §4), and one that a later ACK has overtaken.
+        (&[(-2000, -1000)], false),
+        (&[(-1000, 1000)], false),
+    ];
+    for (blocks, nonsense) in rows {
+        let mut host = ten_in_flight(true, 10_000);
+        host.arrive(&sack(0, blocks));
+        let expected: &[_] = if nonsense {
+            &[DropReason::BadSackBlock]
+        } else {
+            &[]
+        };
+        assert_eq!(host.end.drops, expected, "{blocks:?}");
+        host.arrive(&segment(ACK, 0, 10_000, 0));
+        assert_eq!(host.end.tcb.deadline(), None, "{blocks:?}");
+    }
+}
+
+#[test]
+fn a_window_that_closes_over_what_is_in_flight() {
+    let mut host = ten_in_flight(true, 10_000);
+    host.arrive(&window(1000, 0));
+    // Probes by the timer, no sign of congestion; the peer answers, so it is never given up (MUST-37).
+    for _ in 0..40 {
+        let deadline = host.end.tcb.deadline().unwrap();
+        assert_eq!(host.wait(deadline.since(host.now)), Events::empty());
+        assert_eq!(starts(&host.sent()), [1000]);
+        host.arrive(&window(1000, 0));
+        assert_eq!(host.sent(), []);
+    }
+    assert_eq!(host.end.tcb.status().cwnd, 10_000);
+    // It opens: what was thrown away goes again at once.
+    host.arrive(&window(1000, 3000));
+    assert_eq!(starts(&host.sent()), [1000, 2000, 3000]);
+}
