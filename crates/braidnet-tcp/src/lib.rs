@@ -32,6 +32,8 @@ mod arrival;
 mod config;
 mod congestion;
 mod connection;
+#[cfg(test)]
+mod hostile;
 pub mod isn;
 #[cfg(test)]
 mod loopback;
