@@ -16,9 +16,8 @@ use crate::sift::{Verdict, sift};
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Module, Stages};
 use braidnet_wire::address::Address;
-use braidnet_wire::checksum::Sum;
 use braidnet_wire::ethernet::ether_type;
-use braidnet_wire::ipv4::{self, CHECKSUM_OFFSET, Ipv4Error, Ipv4Header, MIN_HEADER_LEN};
+use braidnet_wire::ipv4::{self, Ipv4Error, Ipv4Header, MIN_HEADER_LEN};
 use braidnet_wire::{icmpv4, tcp, udp};
 use identification::Identification;
 use std::sync::Arc;
@@ -110,7 +109,7 @@ impl Ip {
         stations: &mut Option<View<'_>>,
         cx: &mut Context<'_>,
     ) -> Verdict {
-        let header = match ipv4::parse(message.bytes()) {
+        let header = match ipv4::parse_front(message.bytes(), message.total_len()) {
             Ok(header) => header,
             Err(refusal) => match parse_again(message, refusal, cx) {
                 Ok(header) => header,
@@ -309,7 +308,7 @@ fn tell(source: Address, frame: &Frame, cx: &mut Context<'_>) {
     cx.down_link(DOWN_ARP, news);
 }
 
-/// Parses a packet once more that was refused as it lies in its first block: part of it may lie in others.
+/// Parses a packet once more that was refused as it lies in its first block: its header may lie in others.
 #[cold]
 fn parse_again(
     message: &mut Message,
@@ -317,59 +316,15 @@ fn parse_again(
     cx: &mut Context<'_>,
 ) -> Result<Ipv4Header, Counter> {
     let total = message.total_len();
-    let refusal = match refusal {
-        Ipv4Error::Truncated | Ipv4Error::HeaderLenPastEnd if message.len() < total => {
-            if !message.pull_up(total.min(MAX_HEADER_LEN), cx.pool()) {
-                return Err(Counted::NoBuffer.counter());
-            }
-            match ipv4::parse(message.bytes()) {
-                Err(Ipv4Error::TotalLenPastEnd) => return parse_front(message.bytes(), total),
-                again => return again.map_err(|refusal| named(message, refusal)),
-            }
-        }
-        Ipv4Error::TotalLenPastEnd => return parse_front(message.bytes(), total),
-        refusal => refusal,
-    };
-    Err(named(message, refusal))
-}
-
-/// Parses the header in `front` of a packet of `packet_len` bytes, most of which lie in other blocks: usual where a
-/// sender's payload is shared and not copied.
-///
-/// The parser measures the total length against what it is given, so it is given a header that claims no payload,
-/// its checksum updated to suit (RFC 1624); what was wrong before stays wrong.
-#[inline]
-fn parse_front(front: &[u8], packet_len: usize) -> Result<Ipv4Header, Counter> {
-    let total_len = ipv4_total_len(front);
-    if usize::from(total_len) > packet_len {
-        return Err(Counted::refusal(Ipv4Error::TotalLenPastEnd));
+    let in_pieces = matches!(refusal, Ipv4Error::Truncated | Ipv4Error::HeaderLenPastEnd)
+        && message.len() < total;
+    if !in_pieces {
+        return Err(named(message, refusal));
     }
-    let mut room = [0; MAX_HEADER_LEN];
-    let header_len = front
-        .first()
-        .map_or(0, |first| usize::from(first & 0x0f) * 4);
-    let header = &mut room[..header_len.min(front.len())];
-    header.copy_from_slice(&front[..header.len()]);
-    if let Some(fixed) = header.first_chunk_mut::<MIN_HEADER_LEN>() {
-        let sum = Sum::from_checksum([fixed[CHECKSUM_OFFSET], fixed[CHECKSUM_OFFSET + 1]])
-            .replace(Sum::word(total_len), Sum::word(header_len as u16));
-        fixed[2..4].copy_from_slice(&(header_len as u16).to_be_bytes());
-        fixed[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.finish_bytes());
+    if !message.pull_up(total.min(MAX_HEADER_LEN), cx.pool()) {
+        return Err(Counted::NoBuffer.counter());
     }
-    match ipv4::parse(header) {
-        Ok(parsed) => Ok(Ipv4Header {
-            total_len,
-            ..parsed
-        }),
-        Err(refusal) => Err(Counted::refusal(refusal)),
-    }
-}
-
-/// The total length in a header that the parser has read that far.
-fn ipv4_total_len(front: &[u8]) -> u16 {
-    front
-        .first_chunk::<4>()
-        .map_or(0, |[_, _, high, low]| u16::from_be_bytes([*high, *low]))
+    ipv4::parse_front(message.bytes(), total).map_err(|refusal| named(message, refusal))
 }
 
 /// The name under which a packet is dropped that is no IPv4 packet.

@@ -96,7 +96,7 @@ counters! {
     MALFORMED = "malformed",
     /// Dropped: wrong checksum.
     BAD_CHECKSUM = "bad_checksum",
-    /// Dropped: port 0, or from an address that cannot have sent it (RFC 1122 §4.2.3.10).
+    /// Dropped: port 0, or sent to many (RFC 1122 §4.2.3.10); IP has seen to the source.
     BAD_ADDRESS = "bad_address",
     /// Dropped: for no connection, and no reply is called for.
     NO_CONNECTION = "no_connection",

@@ -42,9 +42,6 @@ impl Tcp {
         if source_port == 0
             || destination_port == 0
             || datagram.flags & Datagram::BROADCAST != 0
-            || datagram.source.is_unspecified()
-            || datagram.source.is_multicast_or_broadcast()
-            || datagram.source == datagram.destination
         {
             return Err(BAD_ADDRESS);
         }
