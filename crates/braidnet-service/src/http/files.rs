@@ -1,0 +1,480 @@
+//! Everything about files that may wait, on threads of its own.
+//!
+//! A connection has one [`Errand`] out at a time, so the queue is never longer than there are connections. An errand
+//! carries an empty message as its envelope: it comes back through the stack's mailboxes with the segments that were read
+//! behind it, and always comes back, because the envelope was there before.
+
+use super::request::Request;
+use super::response::{Facts, Head, Status, content_type, decide, plain};
+use super::root::{Found, Missing, Root};
+use super::session::Http;
+use super::{DirectoryError, range::Selected};
+use braidnet::inet::HEADROOM;
+use braidnet::message::{Message, Pool};
+use braidnet::{Jobs, Ticket};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+/// Directories to be served, and the threads that read their files.
+#[derive(Clone, Default)]
+pub struct Files {
+    queue: Arc<Queue>,
+}
+
+impl Files {
+    /// None yet.
+    pub fn new() -> Files {
+        Files::default()
+    }
+
+    /// A service of the files of the directory at `path`.
+    ///
+    /// # Errors
+    /// If the directory cannot be opened.
+    pub fn directory(&self, path: impl AsRef<Path>) -> Result<Http, DirectoryError> {
+        Ok(Http::new(Root::open(path.as_ref())?, self.queue.clone()))
+    }
+
+    /// Starts `threads` (at least one) threads that read for the server of `jobs`. Until then requests wait.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn start(&self, threads: usize, jobs: &Jobs) -> io::Result<FileThreads> {
+        let mut started = FileThreads {
+            queue: self.queue.clone(),
+            threads: Vec::new(),
+        };
+        for number in 0..threads.max(1) {
+            let (queue, jobs) = (self.queue.clone(), jobs.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("braidnet-files-{number}"))
+                .spawn(move || work(&queue, jobs))?;
+            started.threads.push(thread);
+        }
+        Ok(started)
+    }
+}
+
+/// The threads that read files; dropping it ends them. What is still asked for then is not answered.
+pub struct FileThreads {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for FileThreads {
+    fn drop(&mut self) {
+        self.queue.close();
+        for thread in self.threads.drain(..) {
+            // A panic in there has been reported, and there is nothing left to save.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A piece of work for the threads.
+pub(super) struct Errand {
+    pub(super) ticket: Ticket,
+    /// An empty message.
+    pub(super) envelope: Message,
+    /// Where the rest of the file is left for the session.
+    pub(super) returns: Returns,
+    /// Bytes of a segment.
+    pub(super) mss: usize,
+    /// Bytes of the file to read at most.
+    pub(super) max: usize,
+    pub(super) work: Work,
+}
+
+pub(super) enum Work {
+    /// Look for the file, make the head of the response, and read the first bytes.
+    Open {
+        root: Arc<Root>,
+        request: Box<Request>,
+        keep_alive: bool,
+    },
+    /// Read on.
+    Read(Transfer),
+}
+
+/// Where an errand leaves what is still to be read.
+pub(super) type Returns = Arc<Mutex<Option<Transfer>>>;
+
+/// An open file and what of it is still to be sent.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    file: OwnedFd,
+    offset: u64,
+    end: u64,
+}
+
+impl Transfer {
+    /// Bytes that are still to be read.
+    pub(super) fn left(&self) -> u64 {
+        self.end - self.offset
+    }
+}
+
+/// How an errand ended: the note in its envelope.
+pub(super) const DONE: u32 = 0;
+/// The file could not be read to its end, or the memory of the stack is used up: the response cannot be completed.
+pub(super) const FAILED: u32 = 1;
+
+/// Errands that wait for a thread.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    errands: VecDeque<Errand>,
+    idle: usize,
+    closed: bool,
+}
+
+impl Queue {
+    /// Leaves an errand; held for a few instructions only, so that the data path does not wait.
+    pub(super) fn push(&self, errand: Errand) {
+        let mut waiting = self.lock();
+        waiting.errands.push_back(errand);
+        let wake = waiting.idle > 0;
+        drop(waiting);
+        if wake {
+            self.more.notify_one();
+        }
+    }
+
+    /// The next errand, when there is one; `None` at the end.
+    fn pop(&self) -> Option<Errand> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.closed {
+                return None;
+            }
+            if let Some(errand) = waiting.errands.pop_front() {
+                return Some(errand);
+            }
+            waiting.idle += 1;
+            waiting = self
+                .more
+                .wait(waiting)
+                .unwrap_or_else(PoisonError::into_inner);
+            waiting.idle -= 1;
+        }
+    }
+
+    fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        waiting.errands.clear();
+        drop(waiting);
+        self.more.notify_all();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// A thread that panicked has left nothing half done here.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes read with one system call.
+const READ_BYTES: usize = 64 << 10;
+/// How long, and how often, a thread waits for a buffer before it gives the response up.
+const BUFFER_WAIT: Duration = Duration::from_millis(1);
+const BUFFER_WAITS: usize = 1000;
+
+/// The life of a thread.
+fn work(queue: &Queue, mut jobs: Jobs) {
+    let mut pool = jobs.pool();
+    let mut pool = pool.bind();
+    let mut scratch = vec![0; READ_BYTES];
+    while let Some(errand) = queue.pop() {
+        let (ticket, returns) = (errand.ticket, errand.returns.clone());
+        let mut desk = Desk {
+            queue,
+            pool: &mut pool,
+            scratch: &mut scratch,
+            mss: errand.mss,
+            segments: Segments {
+                envelope: errand.envelope,
+                open: None,
+            },
+        };
+        let transfer = desk.carry_out(errand.work, errand.max);
+        let mut envelope = desk.segments.finish();
+        match transfer {
+            Ok(transfer) => {
+                envelope.set_note(DONE);
+                *returns.lock().unwrap_or_else(PoisonError::into_inner) = transfer;
+            }
+            Err(GivenUp) => envelope.set_note(FAILED),
+        }
+        jobs.hand_back(ticket, envelope);
+        pool.flush_away();
+    }
+}
+
+/// A response that cannot be completed.
+struct GivenUp;
+
+/// What a thread works with on one errand.
+struct Desk<'a> {
+    queue: &'a Queue,
+    pool: &'a mut Pool,
+    scratch: &'a mut [u8],
+    mss: usize,
+    segments: Segments,
+}
+
+impl Desk<'_> {
+    /// Does the work; what is still to be read, if anything.
+    fn carry_out(&mut self, work: Work, max: usize) -> Result<Option<Transfer>, GivenUp> {
+        let transfer = match work {
+            Work::Read(transfer) => Some(transfer),
+            Work::Open {
+                root,
+                request,
+                keep_alive,
+            } => {
+                let (head, transfer) = respond(&root, &request, keep_alive, SystemTime::now());
+                self.write(&head)?;
+                transfer
+            }
+        };
+        match transfer {
+            Some(transfer) => self.read(transfer, max),
+            None => Ok(None),
+        }
+    }
+
+    fn read(&mut self, mut transfer: Transfer, max: usize) -> Result<Option<Transfer>, GivenUp> {
+        let mut left = max;
+        while left > 0 && transfer.left() > 0 {
+            let wanted = left
+                .min(READ_BYTES)
+                .min(usize::try_from(transfer.left()).unwrap_or(usize::MAX));
+            match rustix::io::pread(&transfer.file, &mut self.scratch[..wanted], transfer.offset) {
+                // Shorter than it was: what the head has promised cannot be kept.
+                Ok(0) => return Err(GivenUp),
+                Ok(n) => {
+                    let scratch = core::mem::take(&mut self.scratch);
+                    let written = self.write(&scratch[..n]);
+                    self.scratch = scratch;
+                    written?;
+                    transfer.offset += n as u64;
+                    left -= n;
+                }
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(_) => return Err(GivenUp),
+            }
+        }
+        Ok((transfer.left() > 0).then_some(transfer))
+    }
+
+    /// Copies bytes into segments, summing them on the way; waits a while for buffers.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), GivenUp> {
+        let mut rest = bytes;
+        let mut waits = 0;
+        while !rest.is_empty() {
+            let written = self.segments.write(rest, self.mss, self.pool);
+            rest = &rest[written..];
+            if written == 0 {
+                waits += 1;
+                if waits > BUFFER_WAITS || self.queue.is_closed() {
+                    return Err(GivenUp);
+                }
+                std::thread::sleep(BUFFER_WAIT);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Segments behind an envelope.
+struct Segments {
+    envelope: Message,
+    /// The one that is being filled.
+    open: Option<Message>,
+}
+
+impl Segments {
+    /// Writes into one segment of at most `mss` bytes; how many bytes, 0 if there is no buffer.
+    fn write(&mut self, bytes: &[u8], mss: usize, pool: &mut Pool) -> usize {
+        let Some(mut segment) = self.open.take().or_else(|| pool.allocate(HEADROOM, mss)) else {
+            return 0;
+        };
+        let n = bytes.len().min(mss - segment.len());
+        let written = segment.extend_from_slice_summed(&bytes[..n]);
+        if segment.len() == mss {
+            self.envelope.push_continuation(segment);
+        } else {
+            self.open = Some(segment);
+        }
+        written
+    }
+
+    fn finish(mut self) -> Message {
+        if let Some(segment) = self.open.take() {
+            self.envelope.push_continuation(segment);
+        }
+        self.envelope
+    }
+}
+
+/// The head of the response to a request, and what of a file comes behind it.
+fn respond(
+    root: &Root,
+    request: &Request,
+    keep_alive: bool,
+    now: SystemTime,
+) -> (Vec<u8>, Option<Transfer>) {
+    let found = match root.find(&request.path, request.names_directory) {
+        Ok(found) => found,
+        Err(Missing::NotFound) => {
+            return (
+                plain(Status::NotFound, now, keep_alive, request.head_only),
+                None,
+            );
+        }
+        Err(Missing::Failed) => {
+            return (
+                plain(
+                    Status::InternalServerError,
+                    now,
+                    keep_alive,
+                    request.head_only,
+                ),
+                None,
+            );
+        }
+        Err(Missing::Directory) => {
+            let head = Head::new(Status::MovedPermanently, now)
+                .field(
+                    "Location",
+                    format_args!("/{}/", percent_encode(&request.path)),
+                )
+                .field("Content-Length", 0)
+                .connection(keep_alive, request.old);
+            return (head.finish(), None);
+        }
+    };
+    respond_with(found, request, keep_alive, now)
+}
+
+fn respond_with(
+    found: Found,
+    request: &Request,
+    keep_alive: bool,
+    now: SystemTime,
+) -> (Vec<u8>, Option<Transfer>) {
+    let facts = Facts::new(found.len, found.modified, now);
+    let (status, selected) = decide(request, facts);
+    let head = Head::new(status, now).connection(keep_alive, request.old);
+    let head = match status {
+        Status::Ok | Status::PartialContent | Status::NotModified => head
+            .field("Accept-Ranges", "bytes")
+            .date("Last-Modified", facts.modified),
+        _ => head,
+    };
+    let (offset, end) = match selected {
+        Selected::Whole => (0, facts.len),
+        Selected::Part(first, end) => (first, end),
+        Selected::Unsatisfiable => (0, 0),
+    };
+    let head = match status {
+        Status::PartialContent => head.field(
+            "Content-Range",
+            format_args!("bytes {offset}-{}/{}", end - 1, facts.len),
+        ),
+        // RFC 9110 §15.5.17.
+        Status::RangeNotSatisfiable => {
+            head.field("Content-Range", format_args!("bytes */{}", facts.len))
+        }
+        _ => head,
+    };
+    let head = match status {
+        // RFC 9110 §15.4.5: no body, and no length but that of a 200.
+        Status::NotModified => head,
+        Status::Ok | Status::PartialContent => head
+            .field(
+                "Content-Type",
+                content_type(&request.path, request.names_directory),
+            )
+            .field("Content-Length", end - offset),
+        _ => head.field("Content-Length", 0),
+    };
+    let has_body = !request.head_only && end > offset;
+    let transfer = has_body.then_some(Transfer {
+        file: found.file,
+        offset,
+        end,
+    });
+    (head.finish(), transfer)
+}
+
+/// A path as a URI writes it (RFC 3986 §3.3).
+fn percent_encode(path: &[u8]) -> String {
+    let mut encoded = String::with_capacity(path.len());
+    for &byte in path {
+        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                encoded.push(
+                    char::from_digit(digit.into(), 16)
+                        .unwrap_or('0')
+                        .to_ascii_uppercase(),
+                );
+            }
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_written_so_that_they_read_the_same() {
+        assert_eq!(percent_encode(b"a b/\xc3\xbc?#%"), "a%20b/%C3%BC%3F%23%25");
+    }
+
+    #[test]
+    fn segments_are_full_but_the_last_and_summed() {
+        let arena = braidnet::message::Arena::new(1 << 20);
+        let mut pool = Pool::new(&arena);
+        let mut segments = Segments {
+            envelope: pool.allocate(0, 0).unwrap(),
+            open: None,
+        };
+        let bytes: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
+        for piece in bytes.chunks(700) {
+            let mut rest = piece;
+            while !rest.is_empty() {
+                rest = &rest[segments.write(rest, 1000, &mut pool)..];
+            }
+        }
+        let mut rest = segments.finish().take_continuation();
+        let (mut lens, mut all) = (Vec::new(), Vec::new());
+        while let Some(mut segment) = rest {
+            rest = segment.take_continuation();
+            assert!(segment.headroom() >= HEADROOM);
+            lens.push(segment.len());
+            all.extend_from_slice(segment.bytes());
+        }
+        assert_eq!((lens, all), (vec![1000, 1000, 500], bytes));
+    }
+}
