@@ -79,6 +79,7 @@ pub struct Interface {
     gateway: Option<Address>,
     mtu: usize,
     mac: Option<MacAddress>,
+    leaves_checksums: bool,
 }
 
 /// A network that one of our addresses is on.
@@ -140,6 +141,7 @@ impl Interface {
             gateway,
             mtu,
             mac,
+            leaves_checksums: false,
         };
         interface.check_gateway()?;
         Ok(interface)
@@ -160,6 +162,21 @@ impl Interface {
             return Err(InterfaceError::GatewayOffLink(gateway));
         }
         Ok(())
+    }
+
+    /// The same on a device that verifies the transports' checksums of what it receives and fills in those of what it sends, so
+    /// that UDP does neither (as [`Tcp::leaving_checksums`](crate::tcp::Tcp::leaving_checksums) for TCP). A datagram leaves with a checksum of zero: none.
+    pub fn leaving_checksums(self) -> Interface {
+        Interface {
+            leaves_checksums: true,
+            ..self
+        }
+    }
+
+    /// Whether the device verifies and makes the transports' checksums.
+    #[inline]
+    pub(crate) fn leaves_checksums(&self) -> bool {
+        self.leaves_checksums
     }
 
     /// Longest IP packet in bytes.

@@ -46,6 +46,7 @@ pub struct Tcp {
     config: TcpConfig,
     flows: Flows,
     listeners: Arc<Listeners>,
+    leaves_checksums: bool,
 }
 
 impl Tcp {
@@ -55,6 +56,16 @@ impl Tcp {
             config,
             flows,
             listeners: Arc::new(Listeners::default()),
+            leaves_checksums: false,
+        }
+    }
+
+    /// The same on a device that verifies the checksums of the segments that it receives and fills in those of what it sends:
+    /// neither is done here, and segments leave with a checksum of zero.
+    pub fn leaving_checksums(self) -> Tcp {
+        Tcp {
+            leaves_checksums: true,
+            ..self
         }
     }
 

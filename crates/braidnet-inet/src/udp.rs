@@ -76,7 +76,9 @@ impl Udp {
         };
         message.truncate(usize::from(header.len));
         let has_checksum = message.bytes()[udp::CHECKSUM_OFFSET..HEADER_LEN] != [0, 0];
-        if has_checksum {
+        if self.interface.leaves_checksums() {
+            // The device has verified it.
+        } else if has_checksum {
             let pseudo = Sum::pseudo_header(&source, &destination, PROTOCOL, header.len.into());
             if !pseudo.combine(sum::read(message)).is_valid() {
                 return Verdict::Drop(Counted::refusal(UdpError::Checksum));
@@ -127,7 +129,10 @@ impl Udp {
         let Ok(len) = u16::try_from(message.total_len() + HEADER_LEN) else {
             return Verdict::drop(Counted::TooLong);
         };
-        let rest = Sum::pseudo_header(&local, &remote, PROTOCOL, len.into()) + message.total_sum();
+        let sealed = !self.interface.leaves_checksums();
+        let rest = sealed.then(|| {
+            Sum::pseudo_header(&local, &remote, PROTOCOL, len.into()) + message.total_sum()
+        });
         let Some(front) = room::prepend(message, HEADER_LEN, cx.pool()) else {
             return Verdict::drop(Counted::NoBuffer);
         };
@@ -139,7 +144,9 @@ impl Udp {
             },
             front,
         );
-        udp::seal(front, rest);
+        if let Some(rest) = rest {
+            udp::seal(front, rest);
+        }
         message.set_note(Datagram {
             source: local,
             destination: remote,

@@ -15,37 +15,44 @@ impl Tcp {
     /// Puts the header in front of each segment of the run.
     pub(super) fn emit(&self, run: &mut Run, cx: &mut Context<'_>) {
         run.retain_mut(|message| {
-            let made = emit_one(message);
+            let made = self.emit_one(message);
             if !made {
                 cx.count(NO_BUFFER, 1);
             }
             made
         });
     }
-}
 
-/// False if there is no room for the header in front: our own fault, refused all the same.
-#[inline]
-fn emit_one(message: &mut Message) -> bool {
-    let Departure { header, tuple } = message.note::<Departure>();
-    let payload_len = message.total_len();
-    let payload_sum = message_sum(message);
-    let header_len = tcp::header_len(&header);
-    let Some(room) = message.prepend(header_len) else {
-        debug_assert!(false, "a segment without headroom");
-        return false;
-    };
-    let len = (header_len + payload_len) as u32;
-    // The header is a multiple of four bytes, so the payload starts at an even offset.
-    let rest = Sum::pseudo_header(&tuple.local, &tuple.remote, PROTOCOL, len).combine(payload_sum);
-    tcp::emit_sealed(&header, tuple.local_port, tuple.remote_port, rest, room);
-    message.set_note(Datagram {
-        source: tuple.local,
-        destination: tuple.remote,
-        protocol: PROTOCOL,
-        ..Datagram::default()
-    });
-    true
+    /// False if there is no room for the header in front: our own fault, refused all the same.
+    #[inline]
+    fn emit_one(&self, message: &mut Message) -> bool {
+        let Departure { header, tuple } = message.note::<Departure>();
+        let payload_len = message.total_len();
+        let payload_sum = (!self.leaves_checksums).then(|| message_sum(message));
+        let header_len = tcp::header_len(&header);
+        let Some(room) = message.prepend(header_len) else {
+            debug_assert!(false, "a segment without headroom");
+            return false;
+        };
+        let len = (header_len + payload_len) as u32;
+        let (source, destination) = (tuple.local_port, tuple.remote_port);
+        match payload_sum {
+            Some(sum) => {
+                // The header is a multiple of four bytes, so the payload starts at an even offset.
+                let rest =
+                    Sum::pseudo_header(&tuple.local, &tuple.remote, PROTOCOL, len).combine(sum);
+                tcp::emit_sealed(&header, source, destination, rest, room)
+            }
+            None => tcp::emit(&header, source, destination, room),
+        };
+        message.set_note(Datagram {
+            source: tuple.local,
+            destination: tuple.remote,
+            protocol: PROTOCOL,
+            ..Datagram::default()
+        });
+        true
+    }
 }
 
 /// The sum of all payload blocks, from what copying them found where that is known.

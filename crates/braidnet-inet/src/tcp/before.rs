@@ -36,13 +36,10 @@ impl Tcp {
             Ok(parsed) => parsed,
             Err(_) => self.parse_again(message, cx)?,
         };
-        if !is_intact(message, &datagram) {
+        if !self.leaves_checksums && !is_intact(message, &datagram) {
             return Err(BAD_CHECKSUM);
         }
-        if source_port == 0
-            || destination_port == 0
-            || datagram.flags & Datagram::BROADCAST != 0
-        {
+        if source_port == 0 || destination_port == 0 || datagram.flags & Datagram::BROADCAST != 0 {
             return Err(BAD_ADDRESS);
         }
         let tuple = Tuple {
