@@ -1,5 +1,7 @@
 //! The named architectures, as placements.
 
+use crate::plan::processor_of;
+use braidnet_stream::BucketId;
 use braidnet_stream::junction::{
     Assignment, Full, Junction, Order, Perimeter, Placement, Position,
 };
@@ -155,6 +157,25 @@ impl Pipelines {
             (first..self.processors).collect()
         } else {
             vec![first]
+        }
+    }
+}
+
+/// Which processor, of `processors`, turns the top modules of `bucket`'s connections; `None` where any may. Whoever opens
+/// connections uses this to choose ports so that they are dealt evenly.
+pub fn top_processor_of(
+    architecture: Architecture,
+    bucket: BucketId,
+    processors: usize,
+) -> Option<usize> {
+    match architecture {
+        Architecture::Message => None,
+        Architecture::Connection => Some(processor_of(bucket, processors)),
+        Architecture::Task => {
+            let pipelines = Pipelines::of(processors);
+            let pipeline = processor_of(bucket, pipelines.count);
+            let uppers = pipelines.uppers(pipeline);
+            Some(uppers[usize::from(bucket.0).saturating_sub(1) / pipelines.count % uppers.len()])
         }
     }
 }

@@ -21,7 +21,7 @@ mod plan;
 mod running;
 mod worker;
 
-pub use architecture::{Architecture, Refusal, UnknownArchitecture};
+pub use architecture::{Architecture, Refusal, UnknownArchitecture, top_processor_of};
 pub use exchange::Mailboxes;
 pub use plan::{Application, Classify, NoApplication, Plan, PlanError, processor_of};
 pub use running::{Finished, Idle, Running, RunningConfig, Suspended};
