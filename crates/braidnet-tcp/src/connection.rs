@@ -176,3 +176,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,8 +119,15 @@ fn the_window_closes_and_opens_by_what_is_worth_it() {
     assert_eq!(announced(&mut host), None);
     host.end.take(1);
     assert_eq!(announced(&mut host), Some(2000));
+    // Nor by less than one segment if there is something to say anyway.
+    host.end.take(999);
+    host.end.tcb.receiver.ack_now = true;
+    assert_eq!(announced(&mut host), Some(2000));
+    host.end.take(1);
+    host.end.tcb.receiver.ack_now = true;
+    assert_eq!(announced(&mut host), Some(3000));
     // Beyond half the buffer, the peer hears of it with the next ACK.
-    host.end.take(9000);
+    host.end.take(8000);
     assert_eq!(announced(&mut host), Some(11_000));
     host.end.take(9000);
     assert_eq!(announced(&mut host), None);

@@ -146,6 +146,13 @@ fn a_timeout_sends_all_again_that_was_not_selectively_acknowledged() {
         "one segment: the loss window of RFC 5681 §3.1"
     );
     assert_eq!(host.end.tcb.status().ssthresh, 5000);
+    host.wait(Duration::from_secs(1));
+    assert_eq!(starts(&host.sent()), [0]);
+    assert_eq!(
+        host.end.tcb.status().ssthresh,
+        5000,
+        "not cut twice (RFC 5681 §3.1)"
+    );
     host.arrive(&sack(1000, &[(3000, 4000)]));
     assert_eq!(starts(&host.sent()), [1000, 2000], "slow start");
     host.arrive(&segment(ACK, 0, 4000, 0));

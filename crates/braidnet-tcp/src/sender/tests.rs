@@ -133,8 +133,13 @@ fn a_closed_window_is_probed() {
     // The window opens.
     host.arrive(&window(0, 5000));
     assert_eq!(host.sent(), [(ACK | PSH, 0, 0, 500)]);
-    host.arrive(&segment(ACK, 0, 500, 0));
+    host.arrive(&window(500, 0));
     assert_eq!(host.end.tcb.deadline(), None);
+    // Closed again, the waiting starts anew.
+    host.end.send(&[0; 500]);
+    host.sent();
+    let wait = host.end.tcb.deadline().unwrap().since(host.now);
+    assert_eq!(wait, Duration::from_millis(200));
 }
 
 #[test]
@@ -284,6 +289,14 @@ fn aborts() {
         host.end.tcb.abort();
         assert_eq!(host.sent(), [], "{state}");
     }
+}
+
+#[test]
+fn data_that_nobody_reads_is_refused_from_the_next_segment_on() {
+    let mut host = Host::in_state(State::Established, 0);
+    host.end.tcb.shut_receive(host.now);
+    host.arrive(&segment(ACK, 0, 0, 5));
+    assert_eq!((host.end.is_closed(), host.end.received.len()), (true, 0));
 }
 
 #[test]

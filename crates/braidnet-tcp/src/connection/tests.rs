@@ -1,0 +1,136 @@
+//! What the handshake offers and agrees on.
+
+use crate::testing::{ACK, Host, IRS, SYN, segment};
+use crate::{Config, State};
+use braidnet_wire::tcp::TcpHeader;
+
+const MSS: u8 = TcpHeader::HAS_MSS;
+const SCALE: u8 = TcpHeader::HAS_WINDOW_SCALE;
+const SACK: u8 = TcpHeader::HAS_SACK_PERMITTED;
+const TIMES: u8 = TcpHeader::HAS_TIMESTAMPS;
+
+fn large() -> Config {
+    Config {
+        receive_buffer_bytes: 1 << 20,
+        ..Config::default()
+    }
+}
+
+/// What an option-laden SYN-ACK says to a SYN with these options.
+fn answer(config: &Config, present: u8) -> TcpHeader {
+    let mut syn = segment(SYN, -1, 0, 0);
+    syn.header.present = present;
+    syn.header.mss = 1460;
+    syn.header.ts_value = 77;
+    let now = braidnet_wire::time::Instant::from_millis(5);
+    crate::testing::End::accept(config, 1, &syn, now).poll(now)[0].header
+}
+
+#[test]
+fn a_syn_ack_repeats_only_what_the_syn_offered() {
+    let rows = [
+        (large(), 0, MSS),
+        (
+            large(),
+            MSS | SCALE | SACK | TIMES,
+            MSS | SCALE | SACK | TIMES,
+        ),
+        (large(), SCALE, MSS | SCALE),
+        (large(), SACK, MSS | SACK),
+        (large(), TIMES, MSS | TIMES),
+        (
+            Config {
+                window_scale: false,
+                ..large()
+            },
+            SCALE | SACK,
+            MSS | SACK,
+        ),
+        (
+            Config {
+                sack: false,
+                timestamps: false,
+                ..large()
+            },
+            SCALE | SACK | TIMES,
+            MSS | SCALE,
+        ),
+    ];
+    for (config, offered, expected) in rows {
+        let header = answer(&config, offered);
+        assert_eq!(header.present, expected, "{offered:#x}");
+        assert_eq!(header.window, 65535, "never scaled (RFC 7323 §2.2)");
+        assert_eq!(
+            header.window_scale,
+            if expected & SCALE != 0 { 5 } else { 0 }
+        );
+        assert_eq!(header.ts_echo, if expected & TIMES != 0 { 77 } else { 0 });
+        assert_eq!(header.mss, 1460);
+    }
+}
+
+#[test]
+fn a_syn_offers_what_is_configured() {
+    let mut host = Host::connect(&large());
+    host.wait(braidnet_wire::time::Duration::from_secs(1));
+    let syn = host.end.poll(host.now).remove(0).header;
+    assert_eq!(
+        (syn.present, syn.mss, syn.window_scale),
+        (MSS | SCALE | SACK | TIMES, 1460, 5)
+    );
+    assert_eq!((syn.window, syn.ts_echo), (65535, 0));
+}
+
+#[test]
+fn windows_are_scaled_from_the_first_segment_after_the_syns() {
+    let mut syn = segment(SYN, -1, 0, 0);
+    syn.header.present = SCALE;
+    syn.header.window_scale = 14;
+    let mut host = Host::accept(&large(), &syn);
+    assert_eq!(host.end.tcb.status().snd_wnd, 60_000);
+    host.arrive(&segment(ACK, 0, 0, 0));
+    assert_eq!(host.end.tcb.status().snd_wnd, 60_000 << 14);
+    // In a simultaneous open, the ACK comes with a SYN, whose window is not.
+    let mut host = Host::connect(&large());
+    host.arrive(&syn);
+    host.sent();
+    let mut syn_ack = segment(SYN | ACK, -1, 0, 0);
+    syn_ack.header.present = SCALE;
+    syn_ack.header.window_scale = 14;
+    host.arrive(&syn_ack);
+    assert_eq!(host.end.tcb.state(), State::Established);
+    assert_eq!(host.end.tcb.status().snd_wnd, 60_000);
+}
+
+#[test]
+fn a_shift_above_14_counts_as_14() {
+    let mut syn = segment(SYN, -1, 0, 0).header;
+    syn.present = SCALE;
+    syn.window_scale = 255;
+    let now = braidnet_wire::time::Instant::ZERO;
+    let tcb = crate::Tcb::<crate::testing::Bytes>::accept(&large(), syn.seq, 1460, &syn, now);
+    assert_eq!(
+        tcb.status().snd_wind_shift,
+        14,
+        "RFC 7323 §2.3; HOSTILE-INPUT 9"
+    );
+    assert_eq!(tcb.status().rcv_nxt.value(), IRS.wrapping_add(1));
+}
+
+#[test]
+fn a_close_before_the_handshake_is_over() {
+    let mut host = Host::in_state(State::SynSent, 0);
+    host.end.tcb.close(host.now);
+    assert_eq!(
+        (host.end.tcb.state(), host.sent()),
+        (State::Closed, vec![]),
+        "RFC 9293 §3.10.4"
+    );
+    let mut host = Host::in_state(State::SynReceived, 0);
+    host.end.tcb.close(host.now);
+    assert!(!host.end.tcb.send(1));
+    assert_eq!(host.sent(), []);
+    host.arrive(&segment(ACK, 0, 0, 0));
+    assert_eq!(host.sent(), [(ACK | crate::testing::FIN, 0, 0, 0)]);
+    assert_eq!(host.end.tcb.state(), State::FinWait1);
+}
