@@ -1,6 +1,8 @@
 //! The braidnet laboratory: simulated far ends, ttcp and compare.
 #![forbid(unsafe_code)]
 
+pub mod compare;
+
 mod config;
 mod result;
 

@@ -1,0 +1,326 @@
+//! The grid: what is compared.
+
+use super::error::CompareError;
+use crate::{Direction, Mode, Presentation, TtcpConfig};
+use braidnet_process::Architecture;
+use core::fmt;
+use std::time::Duration;
+
+/// Fewest repetitions of a cell.
+pub const LEAST_REPETITIONS: usize = 5;
+
+/// What is compared: every combination of the four lists, all else as in `base`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CompareConfig {
+    /// The architectures.
+    pub architectures: Vec<Architecture>,
+    /// The numbers of processors. Speed-up needs 1 among them.
+    pub processors: Vec<usize>,
+    /// The numbers of connections.
+    pub connections: Vec<usize>,
+    /// What stands between transport and application.
+    pub presentations: Vec<Presentation>,
+    /// How often each cell is measured at least, 5 or more.
+    pub repetitions: usize,
+    /// How many repetitions of one cell are measured again because their probes moved, at most.
+    pub most_repeats: usize,
+    /// After this time nothing is measured again. What was planned is measured whatever it takes.
+    pub budget: Duration,
+    /// What the order within each round is shuffled by.
+    pub seed: u64,
+    /// How long a probe of the ceiling takes.
+    pub probe_duration: Duration,
+    /// Every other knob. Its architecture, processors, connections, presentation, mode, direction and sampling are not
+    /// looked at, and where a cell has fewer processors that take from the device than `device_queues`, it has as many
+    /// queues as those.
+    pub base: TtcpConfig,
+}
+
+impl Default for CompareConfig {
+    /// The default grid of a machine of one processor; see [`doubling`].
+    fn default() -> CompareConfig {
+        CompareConfig {
+            architectures: Architecture::ALL.to_vec(),
+            processors: vec![1],
+            connections: vec![1, 20],
+            presentations: Presentation::ALL.to_vec(),
+            repetitions: LEAST_REPETITIONS,
+            most_repeats: 3,
+            budget: Duration::from_secs(75),
+            seed: 1,
+            probe_duration: Duration::from_millis(40),
+            base: TtcpConfig::default(),
+        }
+    }
+}
+
+impl CompareConfig {
+    /// The cells in the order of the table, each once, on a machine of which `allowed` processors may be used.
+    ///
+    /// # Errors
+    /// The usage errors of [`CompareError`].
+    pub fn cells(&self, allowed: usize) -> Result<Vec<Cell>, CompareError> {
+        let lists = [
+            ("architectures", self.architectures.is_empty()),
+            ("processors", self.processors.is_empty()),
+            ("connections", self.connections.is_empty()),
+            ("presentations", self.presentations.is_empty()),
+        ];
+        if let Some((list, _)) = lists.iter().find(|(_, empty)| *empty) {
+            return Err(CompareError::Empty(list));
+        }
+        if self.repetitions < LEAST_REPETITIONS {
+            return Err(CompareError::TooFewRepetitions(self.repetitions));
+        }
+        if let Some(&asked) = self.processors.iter().find(|&&asked| asked > allowed) {
+            return Err(CompareError::TooManyProcessors { asked, allowed });
+        }
+        let mut cells = Vec::new();
+        for &connections in &self.connections {
+            for &presentation in &self.presentations {
+                for &architecture in &self.architectures {
+                    cells.extend(self.processors.iter().map(|&processors| Cell {
+                        connections,
+                        presentation,
+                        architecture,
+                        processors,
+                    }));
+                }
+            }
+        }
+        cells.sort_unstable();
+        cells.dedup();
+        for &cell in &cells {
+            for config in [cell.config(&self.base), cell.round_trip(&self.base)] {
+                config
+                    .validate()
+                    .map_err(|error| CompareError::Cell { cell, error })?;
+            }
+        }
+        Ok(cells)
+    }
+}
+
+/// The numbers of processors of the default grid: 1, 2, 4 and so on, and all that are allowed.
+///
+/// ```
+/// use braidnet_lab::compare::doubling;
+/// assert_eq!(doubling(6), [1, 2, 4, 6]);
+/// ```
+pub fn doubling(allowed: usize) -> Vec<usize> {
+    let allowed = allowed.max(1);
+    let mut list: Vec<usize> =
+        core::iter::successors(Some(1usize), |processors| processors.checked_mul(2))
+            .take_while(|&processors| processors < allowed)
+            .collect();
+    list.push(allowed);
+    list
+}
+
+/// One cell of the grid. Cells sort as the table shows them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Cell {
+    /// How many connections.
+    pub connections: usize,
+    /// What stands between transport and application.
+    pub presentation: Presentation,
+    /// How processors are bound to protocol work.
+    pub architecture: Architecture,
+    /// How many processors.
+    pub processors: usize,
+}
+
+impl Cell {
+    /// The measurement of this cell's throughput: up the stack, from a simulated sender.
+    pub fn config(&self, base: &TtcpConfig) -> TtcpConfig {
+        self.on_queues(TtcpConfig {
+            architecture: self.architecture,
+            processors: self.processors,
+            connections: self.connections,
+            presentation: self.presentation,
+            direction: Direction::Receive,
+            mode: Mode::Bulk,
+            sync_sampling: false,
+            ..base.clone()
+        })
+    }
+
+    /// The sampled repetition: a third as long, with every wait for a lock timed.
+    pub fn sampled(&self, base: &TtcpConfig) -> TtcpConfig {
+        TtcpConfig {
+            sync_sampling: true,
+            min_duration: base.min_duration / 3,
+            ..self.config(base)
+        }
+    }
+
+    /// The round trip of this cell's architecture on as many processors: one message on one connection between two whole
+    /// stacks, whatever the cell's own connections and presentation are.
+    pub fn round_trip(&self, base: &TtcpConfig) -> TtcpConfig {
+        self.on_queues(TtcpConfig {
+            architecture: self.architecture,
+            processors: self.processors,
+            connections: 1,
+            presentation: Presentation::None,
+            direction: Direction::Both,
+            mode: Mode::Echo,
+            sync_sampling: false,
+            ..base.clone()
+        })
+    }
+
+    /// The load without what answers it: cells of one load must deliver the same bytes.
+    pub(super) fn load(&self) -> (usize, Presentation) {
+        (self.connections, self.presentation)
+    }
+
+    fn on_queues(&self, config: TtcpConfig) -> TtcpConfig {
+        TtcpConfig {
+            device_queues: config.device_queues.min(config.takers()),
+            ..config
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} on {}",
+            self.architecture,
+            Processors(self.processors)
+        )?;
+        write!(f, ", {}", Connections(self.connections))?;
+        match self.presentation {
+            Presentation::None => Ok(()),
+            presentation => write!(f, ", {presentation}"),
+        }
+    }
+}
+
+/// Prints "1 processor", "2 processors".
+pub(super) struct Processors(pub usize);
+
+impl fmt::Display for Processors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == 1 { "" } else { "s" };
+        write!(f, "{} processor{plural}", self.0)
+    }
+}
+
+/// Prints "1 connection", "20 connections".
+pub(super) struct Connections(pub usize);
+
+impl fmt::Display for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == 1 { "" } else { "s" };
+        write!(f, "{} connection{plural}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_list_of_processors_doubles_and_ends_with_all() {
+        let rows: [(usize, &[usize]); 6] = [
+            (0, &[1]),
+            (1, &[1]),
+            (2, &[1, 2]),
+            (3, &[1, 2, 3]),
+            (8, &[1, 2, 4, 8]),
+            (12, &[1, 2, 4, 8, 12]),
+        ];
+        for (allowed, list) in rows {
+            assert_eq!(doubling(allowed), list);
+        }
+    }
+
+    #[test]
+    fn two_processors_make_twenty_four_cells_each_once() {
+        let config = CompareConfig {
+            processors: vec![2, 1, 2],
+            ..CompareConfig::default()
+        };
+        let cells = config.cells(2).expect("a legal grid");
+        assert_eq!(cells.len(), 24);
+        let lines: Vec<String> = cells[..3].iter().map(Cell::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "task on 1 processor, 1 connection",
+                "task on 2 processors, 1 connection",
+                "connection on 1 processor, 1 connection",
+            ]
+        );
+        assert_eq!(
+            cells[23].to_string(),
+            "message on 2 processors, 20 connections, xdr"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused_with_a_sentence() {
+        let good = CompareConfig::default;
+        let rows = [
+            (
+                CompareConfig {
+                    processors: vec![],
+                    ..good()
+                },
+                "there is nothing to compare: the list of processors is empty",
+            ),
+            (
+                CompareConfig {
+                    processors: vec![1, 3],
+                    ..good()
+                },
+                "3 processors cannot be compared here: this process may use 2 (see taskset or the container's limits)",
+            ),
+            (
+                CompareConfig {
+                    repetitions: 4,
+                    ..good()
+                },
+                "4 repetitions are too few to tell a difference from noise: at least 5",
+            ),
+            (
+                CompareConfig {
+                    connections: vec![20, 0],
+                    ..good()
+                },
+                "task on 1 processor, 0 connections: connections cannot be 0: from 1 to 10000",
+            ),
+        ];
+        for (config, sentence) in rows {
+            let error = config.cells(2).expect_err(sentence);
+            assert_eq!(error.to_string(), sentence);
+            assert!(error.is_usage(), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_cell_has_no_more_device_queues_than_takers() {
+        let base = TtcpConfig {
+            device_queues: 4,
+            ..TtcpConfig::default()
+        };
+        let rows = [
+            (Architecture::Task, 4, 2),
+            (Architecture::Connection, 1, 1),
+            (Architecture::Connection, 8, 4),
+            (Architecture::Message, 2, 2),
+        ];
+        for (architecture, processors, queues) in rows {
+            let cell = Cell {
+                connections: 20,
+                presentation: Presentation::None,
+                architecture,
+                processors,
+            };
+            assert_eq!(cell.config(&base).device_queues, queues, "{cell}");
+            assert_eq!(cell.config(&base).validate(), Ok(()), "{cell}");
+        }
+    }
+}

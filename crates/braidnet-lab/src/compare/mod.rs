@@ -1,0 +1,66 @@
+//! Every architecture on this machine, side by side: what is measured in which order, and what it says.
+//!
+//! [`compare_with`] lays out a grid of cells ([`CompareConfig`]), measures all of them again and again in shuffled rounds
+//! ([`Laboratory`]), brackets each repetition of a cell on several processors with probes of the machine, and makes a
+//! [`Report`] of it: a [table](table()) for people, JSON for programs, and two or three sentences of
+//! [advice](Report::advice) that depend on the figures alone.
+//!
+//! A grid is measured in this order:
+//!
+//! 1. as many rounds as there are repetitions; in each round every cell once, in an order shuffled by a fixed seed, so
+//!    that a machine that drifts drifts under all of them;
+//! 2. the round trip between two whole stacks, once for each architecture and number of processors;
+//! 3. one sampled repetition of each cell, in which waits for locks are timed;
+//! 4. while the time budget lasts, repetitions whose two probes differed by more than a fifth, again.
+//!
+//! Nothing that was measured is thrown away: every repetition is in the JSON with its probes.
+
+mod advice;
+mod campaign;
+mod config;
+mod digest;
+mod error;
+mod format;
+mod machine;
+mod report;
+mod schedule;
+mod single;
+mod statistics;
+mod table;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use advice::{Verdict, advise, verdicts};
+pub use campaign::{Laboratory, Progress};
+pub use config::{Cell, CompareConfig, LEAST_REPETITIONS, doubling};
+pub use error::CompareError;
+pub use machine::{Machine, Provenance};
+pub use report::{Probe, Repetition, Report, RoundTrip, Run};
+pub use single::{describe, single};
+pub use statistics::Summary;
+pub use table::table;
+
+/// Measures the grid in a laboratory of the caller's.
+///
+/// # Errors
+/// [`CompareError`]: a grid that cannot be measured, a measurement that failed, or architectures that delivered different
+/// bytes.
+pub fn compare_with(
+    config: &CompareConfig,
+    machine: Machine,
+    laboratory: &mut dyn Laboratory,
+    progress: &mut dyn Progress,
+) -> Result<Report, CompareError> {
+    let cells = config.cells(laboratory.processors())?;
+    let measured = campaign::Campaign::new(config, &cells, laboratory, progress).measure()?;
+    let runs = digest::runs(config, &cells, &measured);
+    let advice = advise(&runs);
+    Ok(Report {
+        machine,
+        runs,
+        advice,
+    })
+}

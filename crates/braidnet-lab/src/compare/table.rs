@@ -1,0 +1,253 @@
+//! What a comparison found, as people read it.
+
+use super::config::{Connections, Processors};
+use super::format;
+use super::report::{Report, Run};
+use core::fmt::Write;
+
+/// The widest that a line may be, in columns.
+pub(super) const MOST_COLUMNS: usize = 120;
+
+/// The whole answer: the machine, the figures, how to read them, and the advice. No line is longer than 120 columns unless
+/// the machine's name is.
+pub fn table(report: &Report) -> String {
+    let mut text = String::new();
+    heading(&mut text, report);
+    figures(&mut text, &report.runs);
+    legend(&mut text, &report.runs);
+    for sentence in &report.advice {
+        text.push('\n');
+        text.push_str(&wrapped(sentence, MOST_COLUMNS));
+        text.push('\n');
+    }
+    text
+}
+
+fn heading(text: &mut String, report: &Report) {
+    let machine = &report.machine;
+    let commit =
+        (machine.commit.as_ref()).map_or_else(String::new, |commit| format!(" ({commit})"));
+    let line = format!(
+        "braidnet {}{commit} on {}, {} allowed, {}, {}",
+        machine.version,
+        machine.cpu_model,
+        Processors(machine.allowed_processors),
+        machine.kernel,
+        machine.date
+    );
+    push_line(text, &wrapped(&line, MOST_COLUMNS));
+    let Some(run) = report.runs.first() else {
+        return;
+    };
+    let queues = report.runs.iter().map(|run| run.device_queues).max();
+    let queues = queues.unwrap_or(run.device_queues);
+    let line = format!(
+        "{}; {}, lock {}, batch {}, {}{queues} device queue{}",
+        load(run),
+        limits(run),
+        run.lock,
+        run.batch,
+        if queues > 1 { "at most " } else { "" },
+        if queues == 1 { "" } else { "s" },
+    );
+    push_line(text, &wrapped(&line, MOST_COLUMNS));
+}
+
+/// What goes where: "4 KiB messages over tcp, receive".
+pub(super) fn load(run: &Run) -> String {
+    format!(
+        "{} messages over {}, {}",
+        format::bytes(run.message_bytes as u64),
+        run.transport.to_uppercase(),
+        run.direction
+    )
+}
+
+/// What a connection may use: "MTU 4352, window 1 MiB, checksums on".
+pub(super) fn limits(run: &Run) -> String {
+    format!(
+        "MTU {}, window {}, checksums {}",
+        run.mtu,
+        format::bytes(run.window_bytes.into()),
+        if run.checksum { "on" } else { "off" }
+    )
+}
+
+/// One column: two lines of header, and what stands in it.
+struct Column {
+    header: [&'static str; 2],
+    cell: fn(&Run) -> String,
+}
+
+const COLUMNS: [Column; 13] = [
+    column(["", "architecture"], |run| run.architecture.to_owned()),
+    column(["", "cpus"], |run| run.processors.to_string()),
+    column(["", "Gbit/s"], |run| {
+        let steady = if run.settled { "" } else { "~" };
+        format!("{steady}{}", format::short(run.throughput_gbps.median))
+    }),
+    column(["±", "90 %"], |run| {
+        format::half(run.throughput_gbps.median, run.throughput_gbps.ci90)
+    }),
+    column(["processor", "ns/msg"], |run| {
+        format::short(run.cpu_ns_per_message)
+    }),
+    column(["", "speed-up"], |run| format::optional(run.speedup)),
+    column(["", "ceiling"], |run| format::optional(run.ceiling)),
+    column(["voluntary", "sw/1,000"], |run| {
+        format::short(run.per_thousand(run.voluntary_switches))
+    }),
+    column(["involunt.", "sw/1,000"], |run| {
+        format::short(run.per_thousand(run.involuntary_switches))
+    }),
+    column(["sync", "ns/msg"], |run| {
+        format::optional(run.sync_ns_per_message)
+    }),
+    column(["out of", "order %"], |run| {
+        format::short(run.out_of_order_percent)
+    }),
+    column(["p50", "µs"], |run| format::microseconds(run.p50_ns)),
+    column(["p99", "µs"], |run| format::microseconds(run.p99_ns)),
+];
+
+const fn column(header: [&'static str; 2], cell: fn(&Run) -> String) -> Column {
+    Column { header, cell }
+}
+
+fn figures(text: &mut String, runs: &[Run]) {
+    let rows: Vec<[String; COLUMNS.len()]> = (runs.iter())
+        .map(|run| core::array::from_fn(|index| (COLUMNS[index].cell)(run)))
+        .collect();
+    let widths: [usize; COLUMNS.len()] = core::array::from_fn(|index| {
+        let cells = rows.iter().map(|row| row[index].as_str());
+        let widest = cells.chain(COLUMNS[index].header).map(columns_of).max();
+        widest.unwrap_or(0)
+    });
+    text.push('\n');
+    for line in 0..2 {
+        let header = COLUMNS.each_ref().map(|column| column.header[line]);
+        push_row(text, header, &widths);
+    }
+    let mut group = None;
+    for (run, row) in runs.iter().zip(&rows) {
+        let here = (run.connections, run.presentation);
+        if group.replace(here) != Some(here) {
+            text.push('\n');
+            push_line(text, &title(run));
+        }
+        push_row(text, row.each_ref().map(String::as_str), &widths);
+    }
+}
+
+fn title(run: &Run) -> String {
+    let presentation = match run.presentation {
+        "none" => "no presentation".to_owned(),
+        name => format!("presentation {name}"),
+    };
+    format!("{}, {presentation}", Connections(run.connections))
+}
+
+/// The first column begins at its left edge, all others end at their right one.
+fn push_row(text: &mut String, cells: [&str; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) {
+    let mut line = String::new();
+    for (index, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+        if index == 0 {
+            line.push_str(cell);
+        }
+        let padding = width.saturating_sub(columns_of(cell));
+        line.extend(core::iter::repeat_n(' ', padding));
+        if index > 0 {
+            line.push_str(cell);
+        }
+        line.push_str("  ");
+    }
+    push_line(text, line.trim_end());
+}
+
+fn legend(text: &mut String, runs: &[Run]) {
+    let Some(run) = runs.first() else {
+        return;
+    };
+    let counted = runs
+        .iter()
+        .map(|run| run.counted_repetitions)
+        .min()
+        .unwrap_or(0);
+    let message = format::bytes(run.message_bytes as u64);
+    text.push('\n');
+    let mut term = |name: &str, meaning: &str| {
+        let _ = writeln!(text, "{name:<13} {meaning}");
+    };
+    term(
+        "Gbit/s",
+        &format!(
+            "application bits; median of {counted} or more repetitions, ± half the 90 % confidence interval of their mean"
+        ),
+    );
+    term(
+        "processor",
+        "time of all processors per message, the simulated far end's included",
+    );
+    term(
+        "speed-up",
+        "over the same architecture on one processor; ceiling: what as many reach here that share nothing",
+    );
+    term(
+        "sw/1,000",
+        "per 1,000 messages, how often the kernel found a thread asleep (voluntary) or took its processor away",
+    );
+    term(
+        "sync",
+        "time between asking for a lock and having it, from a repetition of its own",
+    );
+    term(
+        "out of order",
+        "segments that were not next in order when they reached TCP",
+    );
+    term(
+        "p50, p99",
+        &format!("round trip of one {message} message between two whole stacks on one connection"),
+    );
+    if runs.iter().any(|run| !run.settled) {
+        term(
+            "~",
+            "the machine was not steady: too few repetitions between probes that agree, so that all are counted",
+        );
+    }
+    if runs.iter().any(|run| run.speedup.is_none()) {
+        term(
+            format::NONE,
+            "not measured: a speed-up needs one processor among the numbers of processors",
+        );
+    }
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+/// How many columns a text takes. All that is printed here takes one a character.
+fn columns_of(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Breaks a text at spaces so that no line is wider than so many columns, unless a word is.
+pub(super) fn wrapped(text: &str, columns: usize) -> String {
+    let mut lines = String::new();
+    let mut room = columns;
+    for word in text.split(' ') {
+        let length = columns_of(word);
+        if lines.is_empty() {
+            room = room.saturating_sub(length);
+        } else if length < room {
+            lines.push(' ');
+            room -= length + 1;
+        } else {
+            lines.push('\n');
+            room = columns.saturating_sub(length);
+        }
+        lines.push_str(word);
+    }
+    lines
+}

@@ -1,0 +1,312 @@
+//! Whole comparisons over planted figures.
+
+use super::testing::{Asked, Planted, Watched};
+use super::*;
+use crate::{Direction, Mode, Presentation, TtcpConfig};
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+fn machine() -> Machine {
+    let provenance = Provenance {
+        commit: Some("0123456789ab".to_owned()),
+        command_line: "braidnet compare".to_owned(),
+    };
+    Machine {
+        cpu_model: "Planted Processor".to_owned(),
+        allowed_processors: 2,
+        processor_numbers: vec![0, 1],
+        kernel: "Linux 6.18.0".to_owned(),
+        ..Machine::read(&provenance, UNIX_EPOCH)
+    }
+}
+
+fn two_processors() -> CompareConfig {
+    CompareConfig {
+        processors: vec![1, 2],
+        ..CompareConfig::default()
+    }
+}
+
+fn measured(config: &CompareConfig, laboratory: &mut Planted) -> Report {
+    compare_with(config, machine(), laboratory, &mut ()).expect("everything is planted")
+}
+
+#[test]
+fn every_cell_is_measured_five_times_and_sampled_once_in_rounds() {
+    let mut laboratory = Planted::new(2);
+    let mut watched = Watched::default();
+    let report = compare_with(&two_processors(), machine(), &mut laboratory, &mut watched)
+        .expect("everything is planted");
+    assert_eq!(report.runs.len(), 24);
+    assert_eq!((watched.expected, watched.ended), (24 * 6 + 6, 24 * 6 + 6));
+    let runs = laboratory.runs();
+    for round in 0..5 {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for config in &runs[24 * round..24 * (round + 1)] {
+            assert_eq!(
+                (config.mode, config.direction),
+                (Mode::Bulk, Direction::Receive)
+            );
+            assert!(!config.sync_sampling);
+            *counts.entry(format!("{config:?}")).or_default() += 1;
+        }
+        assert_eq!(counts.len(), 24, "every cell once in round {round}");
+    }
+    assert_ne!(
+        runs[..24],
+        runs[24..48],
+        "each round has an order of its own"
+    );
+    let echoes = runs.iter().filter(|config| config.mode == Mode::Echo);
+    assert_eq!(echoes.count(), 6);
+    assert_eq!(
+        runs.iter().filter(|config| config.sync_sampling).count(),
+        24
+    );
+}
+
+#[test]
+fn every_repetition_on_several_processors_stands_between_two_probes() {
+    let mut laboratory = Planted::new(4);
+    let config = CompareConfig {
+        processors: vec![1, 2, 4],
+        ..CompareConfig::default()
+    };
+    measured(&config, &mut laboratory);
+    let asked = &laboratory.asked;
+    let bulk = |asked: &Asked| match asked {
+        Asked::Run(config) if config.mode == Mode::Bulk && !config.sync_sampling => {
+            Some(config.processors)
+        }
+        _ => None,
+    };
+    let mut shared = 0;
+    for (index, question) in asked.iter().enumerate() {
+        let Some(processors) = bulk(question).filter(|&processors| processors > 1) else {
+            continue;
+        };
+        assert_eq!(asked[index - 1], Asked::Ceiling(processors));
+        assert_eq!(asked[index - 2], Asked::Latency(0, processors - 1));
+        assert_eq!(asked[index + 1], Asked::Latency(0, processors - 1));
+        assert_eq!(asked[index + 2], Asked::Ceiling(processors));
+        shared += usize::from(asked.get(index + 3).and_then(bulk) == Some(processors));
+    }
+    let probes = asked
+        .iter()
+        .filter(|asked| matches!(asked, Asked::Ceiling(_)));
+    assert!(shared > 0, "neighbours share a probe");
+    assert_eq!(probes.count(), 2 * 24 * 5 - shared);
+}
+
+#[test]
+fn what_the_machine_moved_under_is_measured_again_and_kept() {
+    let mut laboratory = Planted::new(2);
+    // The first probe reads 200 ns, all others 65: the first repetition on two processors is not settled.
+    laboratory.latencies.push_back(200.0);
+    let report = measured(&two_processors(), &mut laboratory);
+    let again: Vec<&Run> = (report.runs.iter())
+        .filter(|run| run.repetitions.len() > 5)
+        .collect();
+    assert_eq!(again.len(), 1);
+    let run = again[0];
+    assert_eq!((run.repetitions.len(), run.counted_repetitions), (6, 5));
+    assert_eq!(run.repetitions.iter().filter(|one| !one.settled).count(), 1);
+    assert!(run.settled);
+    assert_eq!(run.latency_probe_ns, Some(65.0));
+}
+
+#[test]
+fn a_machine_that_never_settles_is_given_up_on_and_said_so() {
+    let mut laboratory = Planted::new(2);
+    laboratory.latencies = [65.0, 27.0].into_iter().cycle().take(10_000).collect();
+    let report = measured(&two_processors(), &mut laboratory);
+    for run in report.runs.iter().filter(|run| run.processors == 2) {
+        assert_eq!((run.repetitions.len(), run.counted_repetitions), (8, 8));
+        assert!(!run.settled);
+    }
+    let text = table(&report);
+    assert!(text.contains("~80.0"), "{text}");
+    assert!(text.contains("\n~  "), "{text}");
+}
+
+#[test]
+fn the_budget_ends_what_is_measured_again_but_not_what_was_planned() {
+    let mut laboratory = Planted::new(2);
+    laboratory.latencies = [65.0, 27.0].into_iter().cycle().take(10_000).collect();
+    let config = CompareConfig {
+        budget: Duration::from_millis(1),
+        ..two_processors()
+    };
+    let report = measured(&config, &mut laboratory);
+    assert!(report.runs.iter().all(|run| run.repetitions.len() == 5));
+}
+
+#[test]
+fn speed_up_needs_a_base() {
+    let mut laboratory = Planted::new(2);
+    let report = measured(&two_processors(), &mut laboratory);
+    for run in &report.runs {
+        let (speedup, ceiling) = match run.processors {
+            1 => (1.0, 1.0),
+            _ => (2.0, 1.95),
+        };
+        assert_eq!((run.speedup, run.ceiling), (Some(speedup), Some(ceiling)));
+        assert_eq!(run.efficiency, Some(1.0));
+        assert_eq!(run.p50_ns, Some(1000 * run.processors as u64));
+        assert_eq!(run.sync_ns_per_message, Some(7.5));
+        assert_eq!((run.messages, run.voluntary_switches), (100_000, 200));
+        assert_eq!(run.payload_hash, "0000000000000b1d");
+    }
+    let config = CompareConfig {
+        processors: vec![2],
+        ..two_processors()
+    };
+    let report = measured(&config, &mut laboratory);
+    for run in &report.runs {
+        assert_eq!(
+            (run.speedup, run.ceiling, run.efficiency),
+            (None, None, None)
+        );
+        assert_eq!(run.latency_probe_ns, Some(65.0));
+    }
+}
+
+#[test]
+fn architectures_that_deliver_different_bytes_are_a_fault() {
+    let mut laboratory = Planted::new(2);
+    laboratory.hash = |config| u64::from(config.processors == 2 && config.connections == 20);
+    let error = compare_with(&two_processors(), machine(), &mut laboratory, &mut ())
+        .expect_err("one load has two hashes");
+    assert!(
+        matches!(error, CompareError::Disagreement { .. }),
+        "{error}"
+    );
+    assert!(!error.is_usage());
+    // Loads may differ from each other.
+    laboratory.hash = |config| config.connections as u64;
+    measured(&two_processors(), &mut laboratory);
+}
+
+#[test]
+fn the_json_has_every_key_that_was_promised() {
+    let report = measured(&two_processors(), &mut Planted::new(2));
+    let json = serde_json::to_value(&report).expect("plain figures");
+    let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["advice", "machine", "runs"]);
+    let run = &json["runs"][1];
+    for key in [
+        "architecture",
+        "processors",
+        "connections",
+        "transport",
+        "presentation",
+        "message_bytes",
+        "messages",
+        "mtu",
+        "window_bytes",
+        "checksum",
+        "lock",
+        "device_queues",
+        "batch",
+        "throughput_gbps",
+        "cpu_ns_per_message",
+        "user_ms",
+        "system_ms",
+        "speedup",
+        "ceiling",
+        "latency_probe_ns",
+        "efficiency",
+        "voluntary_switches",
+        "involuntary_switches",
+        "sync_ns_per_message",
+        "out_of_order_percent",
+        "direction",
+        "mode",
+        "p50_ns",
+        "p99_ns",
+        "repetitions",
+    ] {
+        assert!(!run[key].is_null(), "{key}");
+    }
+    for key in ["median", "min", "max", "mean", "ci90"] {
+        assert!(run["throughput_gbps"][key].is_number(), "{key}");
+    }
+    assert!(run["repetitions"][0]["probe_before"]["latency_ns"].is_number());
+    assert_eq!(json["machine"]["command_line"], "braidnet compare");
+    let alone = CompareConfig {
+        processors: vec![2],
+        ..two_processors()
+    };
+    let json = serde_json::to_value(measured(&alone, &mut Planted::new(2))).expect("figures");
+    for key in ["speedup", "efficiency", "ceiling"] {
+        assert!(json["runs"][0][key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn the_table_fits_its_width_and_shows_every_cell() {
+    let mut report = measured(&two_processors(), &mut Planted::new(2));
+    for run in &mut report.runs {
+        run.throughput_gbps.median = 1234.5;
+        run.throughput_gbps.ci90 = Some(123.4);
+        run.settled = false;
+        run.cpu_ns_per_message = 12_345.0;
+        run.voluntary_switches = 123_456;
+        run.sync_ns_per_message = Some(1234.0);
+        run.out_of_order_percent = 100.0;
+        run.p99_ns = Some(9_999_000);
+    }
+    let text = table(&report);
+    for line in text.lines() {
+        assert!(line.chars().count() <= table::MOST_COLUMNS, "{line}");
+    }
+    let rows = |name: &str| {
+        text.lines()
+            .filter(|line| line.starts_with(&format!("{name} ")))
+            .count()
+    };
+    assert_eq!(
+        (rows("task"), rows("connection"), rows("message")),
+        (8, 8, 8)
+    );
+    for title in [
+        "1 connection, no presentation",
+        "20 connections, presentation xdr",
+    ] {
+        assert_eq!(text.matches(title).count(), 1, "{title}");
+    }
+    for sentence in &report.advice {
+        let joined = text.replace('\n', " ");
+        assert!(joined.contains(sentence.as_str()), "{sentence}");
+    }
+}
+
+#[test]
+fn one_measurement_has_the_fields_of_a_run() {
+    let mut laboratory = Planted::new(2);
+    let config = TtcpConfig {
+        connections: 20,
+        presentation: Presentation::Xdr,
+        ..TtcpConfig::default()
+    };
+    let run = single(&mut laboratory, &config, false).expect("everything is planted");
+    assert_eq!(
+        (run.speedup, run.ceiling, run.sync_ns_per_message),
+        (None, None, None)
+    );
+    assert_eq!(run.throughput_gbps.median, 40.0);
+    let text = describe(&run);
+    assert!(text.starts_with("connection on 1 processor, 20 connections: 4 KiB messages over TCP, receive, presentation xdr, bulk\n"), "{text}");
+    assert!(text.contains("40.0 Gbit/s, 66,667 messages/s"), "{text}");
+    let sampled = single(&mut laboratory, &config, true).expect("everything is planted");
+    assert_eq!(sampled.sync_ns_per_message, Some(7.5));
+    let echo = TtcpConfig {
+        mode: Mode::Echo,
+        ..TtcpConfig::default()
+    };
+    let text = describe(&single(&mut laboratory, &echo, false).expect("everything is planted"));
+    assert!(
+        text.contains("1.00 µs p50, 3.00 µs p99, 9.00 µs p99.9"),
+        "{text}"
+    );
+}
