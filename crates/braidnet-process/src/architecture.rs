@@ -1,6 +1,6 @@
 //! The named architectures, as placements.
 
-use crate::plan::processor_of;
+use crate::seats::processor_of;
 use braidnet_stream::BucketId;
 use braidnet_stream::junction::{
     Assignment, Full, Junction, Order, Perimeter, Placement, Position,

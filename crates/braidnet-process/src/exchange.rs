@@ -90,6 +90,20 @@ pub(crate) struct Feed {
 }
 
 impl Outward {
+    pub(crate) fn new(
+        owners: Arc<Owners>,
+        mailboxes: Vec<Mailbox>,
+        junctions: Vec<Feed>,
+    ) -> Outward {
+        Outward {
+            waiting: mailboxes.iter().map(|_| Vec::with_capacity(64)).collect(),
+            fed: junctions.iter().map(|_| Run::new()).collect(),
+            owners,
+            mailboxes,
+            junctions,
+        }
+    }
+
     /// Sorts a parcel into the queue or the mailbox that leads to whoever runs it.
     pub(crate) fn sort(&mut self, parcel: Parcel) {
         let server = self.owners.of(parcel.module(), parcel.bucket());

@@ -4,34 +4,92 @@ use braidnet_device::{DeviceError, QueuePair, Receiver, Transmitter};
 use braidnet_message::{Pool, Run};
 use braidnet_sync::baton::Baton;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
-use std::os::fd::OwnedFd;
+use braidnet_sync::parker::Unparker;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A worker's share in a device's receive queues.
-pub(crate) enum Intake {
-    /// None: it lives on what others hand it.
+/// How the workers that take from one receive queue get along.
+#[derive(Clone, Copy)]
+pub(crate) enum Manner {
+    /// There is only one.
+    Alone,
+    /// They take turns at polling it: whoever finds it held goes on with something else.
+    InTurns,
+    /// Each asks it, waiting for the lock: the driver of PLP §2.3, called from every processor.
+    Asked(LockKind),
+}
+
+/// A receive queue, or a share in one.
+enum Intake {
     Nothing,
-    /// A queue of its own.
     Own(Box<dyn Receiver>),
-    /// A queue that several take turns at polling: whoever finds it held goes on with something else.
     InTurns(Arc<Baton<Box<dyn Receiver>>>),
-    /// A queue that several ask, each waiting for the lock: the driver of PLP §2.3, called from every processor.
     Asked(Arc<Lock<Box<dyn Receiver>>>),
 }
 
-impl Intake {
-    /// Takes up to `max` packets.
+/// One worker's share of the device: a way in, and a way out.
+pub(crate) struct Share {
+    intake: Intake,
+    /// What becomes readable when something arrives.
+    fd: Option<OwnedFd>,
+    pub(crate) transmitter: Option<Box<dyn Transmitter>>,
+    /// Wakes another of those that share the queue.
+    fellow: Option<Unparker>,
+}
+
+impl Share {
+    /// None: the worker lives on what others hand it.
+    pub(crate) fn nothing() -> Share {
+        Share {
+            intake: Intake::Nothing,
+            fd: None,
+            transmitter: None,
+            fellow: None,
+        }
+    }
+
+    /// Takes up to `max` packets. Where there were as many, a fellow is woken: there may be more.
     #[inline]
     pub(crate) fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        match self {
+        let taken = match &mut self.intake {
             Intake::Nothing => 0,
-            Intake::Own(receiver) => receiver.receive(pool, into, max),
+            Intake::Own(receiver) => return receiver.receive(pool, into, max),
             Intake::InTurns(shared) => match shared.try_take() {
                 Some(mut receiver) => receiver.receive(pool, into, max),
                 None => 0,
             },
             Intake::Asked(shared) => shared.with(|receiver| receiver.receive(pool, into, max)),
+        };
+        if taken == max
+            && max > 0
+            && let Some(fellow) = &self.fellow
+        {
+            fellow.unpark();
         }
+        taken
+    }
+
+    /// Whether a packet waits, as far as can be told without a system call.
+    pub(crate) fn has_waiting(&self) -> bool {
+        match &self.intake {
+            Intake::Nothing => false,
+            Intake::Own(receiver) => receiver.has_waiting(),
+            // Whoever holds it looks.
+            Intake::InTurns(shared) => shared
+                .try_take()
+                .is_some_and(|receiver| receiver.has_waiting()),
+            Intake::Asked(shared) => shared.with(|receiver| receiver.has_waiting()),
+        }
+    }
+
+    /// Whether packets of others arrive in this share, to be told apart by the packet filter. A queue of one's own brings
+    /// one's own packets; the few that it does not find their way as parcels.
+    pub(crate) fn is_filtered(&self) -> bool {
+        matches!(self.intake, Intake::InTurns(_))
+    }
+
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
     }
 }
 
@@ -49,47 +107,44 @@ enum Shareable {
 }
 
 impl Source {
-    /// A queue for one worker.
-    pub(crate) fn alone(pair: QueuePair) -> Source {
-        Source::new(pair, |receiver| Shareable::Alone(Some(receiver)))
-    }
-
-    /// A queue that its workers take turns at.
-    pub(crate) fn in_turns(pair: QueuePair) -> Source {
-        Source::new(pair, |receiver| {
-            Shareable::InTurns(Arc::new(Baton::new(receiver)))
-        })
-    }
-
-    /// A queue that its workers ask, one after the other, in no particular order.
-    pub(crate) fn asked(pair: QueuePair, lock: LockKind) -> Source {
-        Source::new(pair, |receiver| {
-            Shareable::Asked(Arc::new(Lock::new(lock, LockClass::Queue, receiver)))
-        })
-    }
-
-    fn new(pair: QueuePair, shareable: impl FnOnce(Box<dyn Receiver>) -> Shareable) -> Source {
-        let fd = pair
-            .receiver
-            .fd()
-            .and_then(|fd| fd.try_clone_to_owned().ok());
+    /// A queue that is shared in this manner and wakes this processor.
+    pub(crate) fn new(pair: QueuePair, manner: Manner, waker: &Unparker) -> Source {
+        let QueuePair {
+            mut receiver,
+            transmitter,
+        } = pair;
+        let fd = receiver.fd().and_then(|fd| fd.try_clone_to_owned().ok());
+        receiver.wake_with(waker.clone());
+        let receiver = match manner {
+            Manner::Alone => Shareable::Alone(Some(receiver)),
+            Manner::InTurns => Shareable::InTurns(Arc::new(Baton::new(receiver))),
+            Manner::Asked(lock) => {
+                Shareable::Asked(Arc::new(Lock::new(lock, LockClass::Queue, receiver)))
+            }
+        };
         Source {
-            receiver: shareable(pair.receiver),
-            transmitter: pair.transmitter,
+            receiver,
+            transmitter,
             fd,
         }
     }
 
-    /// One worker's share: a way in, a descriptor to sleep on, a way out.
-    pub(crate) fn share(
-        &mut self,
-    ) -> Result<(Intake, Option<OwnedFd>, Box<dyn Transmitter>), DeviceError> {
-        let intake = match &mut self.receiver {
-            Shareable::Alone(receiver) => receiver.take().map_or(Intake::Nothing, Intake::Own),
-            Shareable::InTurns(shared) => Intake::InTurns(shared.clone()),
-            Shareable::Asked(shared) => Intake::Asked(shared.clone()),
+    /// One worker's share; `fellow` wakes another that shares the queue.
+    pub(crate) fn share(&mut self, fellow: &Unparker) -> Result<Share, DeviceError> {
+        let (intake, fellow) = match &mut self.receiver {
+            Shareable::Alone(receiver) => {
+                (receiver.take().map_or(Intake::Nothing, Intake::Own), None)
+            }
+            Shareable::InTurns(shared) => (Intake::InTurns(shared.clone()), Some(fellow.clone())),
+            Shareable::Asked(shared) => (Intake::Asked(shared.clone()), Some(fellow.clone())),
         };
         let fd = self.fd.as_ref().and_then(|fd| fd.try_clone().ok());
-        Ok((intake, fd, self.transmitter.another()?))
+        let transmitter = Some(self.transmitter.another()?);
+        Ok(Share {
+            intake,
+            fd,
+            transmitter,
+            fellow,
+        })
     }
 }

@@ -1,15 +1,14 @@
 //! The worker: one cluster, with its ways in and out.
 
 use crate::exchange::{Mailboxes, Outward};
-use crate::intake::Intake;
+use crate::intake::Share;
 use crate::plan::{Application, Classify};
-use braidnet_device::Transmitter;
 use braidnet_message::{Pool, Run};
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{Cluster, Direction, ModuleId, Next, Parcel, Processor, Stream, Tail};
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// One cluster of modules with its share of the device, its mailbox, the queues that it serves and those that it feeds.
@@ -21,9 +20,7 @@ pub struct Worker {
     pub(crate) bottom: ModuleId,
     pub(crate) stream: Arc<Stream>,
     pub(crate) cluster: Cluster,
-    pub(crate) intake: Intake,
-    pub(crate) fd: Option<OwnedFd>,
-    pub(crate) transmitter: Option<Box<dyn Transmitter>>,
+    pub(crate) share: Share,
     pub(crate) filter: Option<Arc<dyn Classify>>,
     pub(crate) inbox: mpsc::Consumer<Parcel>,
     pub(crate) serves: Vec<Arc<QueueJunction>>,
@@ -67,9 +64,8 @@ struct Port<'a> {
     me: usize,
     bottom: ModuleId,
     stream: &'a Stream,
-    intake: &'a mut Intake,
+    share: &'a mut Share,
     filter: Option<&'a dyn Classify>,
-    transmitter: Option<&'a mut (dyn Transmitter + 'static)>,
     outward: &'a mut Outward,
     unsorted: &'a mut Run,
     /// Most packets to take.
@@ -80,10 +76,10 @@ struct Port<'a> {
 impl Tail for Port<'_> {
     fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
         let Some(filter) = self.filter else {
-            self.taken = self.intake.receive(pool, run, self.max);
+            self.taken = self.share.receive(pool, run, self.max);
             return;
         };
-        self.taken = self.intake.receive(pool, self.unsorted, self.max);
+        self.taken = self.share.receive(pool, self.unsorted, self.max);
         filter.classify(self.unsorted);
         for message in self.unsorted.drain() {
             let owner = usize::from(self.outward.owners.lower[usize::from(message.bucket())]);
@@ -97,7 +93,7 @@ impl Tail for Port<'_> {
     }
 
     fn transmit(&mut self, run: &mut Run) {
-        match &mut self.transmitter {
+        match &mut self.share.transmitter {
             Some(transmitter) => transmitter.transmit(run),
             None => run.clear(),
         }
@@ -117,9 +113,8 @@ impl Processor for Worker {
             me: self.me,
             bottom: self.bottom,
             stream: &self.stream,
-            intake: &mut self.intake,
+            share: &mut self.share,
             filter: self.filter.as_deref(),
-            transmitter: self.transmitter.as_deref_mut(),
             outward: &mut self.outward,
             unsorted: &mut self.run,
             max: if held_up { 0 } else { max },
@@ -138,7 +133,8 @@ impl Processor for Worker {
     }
 
     fn has_work(&self) -> bool {
-        !self.inbox.is_empty()
+        self.share.has_waiting()
+            || !self.inbox.is_empty()
             || self
                 .serves
                 .iter()
@@ -146,6 +142,6 @@ impl Processor for Worker {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().map(AsFd::as_fd)
+        self.share.fd()
     }
 }
