@@ -5,7 +5,7 @@
 //! an instruction count of a run repeats exactly.
 
 use braidnet::device::{Capabilities, memory};
-use braidnet::sync::usage::thread_cpu_nanos;
+use braidnet::sync::usage::Usage;
 use braidnet::{Connection, Event, Instant, ReceiveError, Stack, StackConfig};
 
 const MESSAGE: usize = 4096;
@@ -109,9 +109,9 @@ impl Pair {
 }
 
 fn report(what: &str, count: u64, work: impl FnOnce()) {
-    let start = thread_cpu_nanos();
+    let start = Usage::thread();
     work();
-    let nanos = thread_cpu_nanos() - start;
+    let nanos = (Usage::thread() - start).cpu_nanos();
     println!("{what}: {:.1} ns each", nanos as f64 / count as f64);
 }
 
