@@ -35,3 +35,4 @@ pub use error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
 pub use server::{Jobs, Server, ServerBuilder};
 pub use services::{DatagramService, Io, Service, Session, Ticket};
 pub use stack::{Connection, Event, Stack};
+pub use wiring::Above;

@@ -3,7 +3,7 @@
 use crate::config::StackConfig;
 use crate::endpoint::{Endpoint, Phase};
 use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
-use crate::wiring::{self, Wiring};
+use crate::wiring::{self, Above, Wiring};
 use braidnet_device::{Device, QueuePair};
 use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Kind, Message, Pool, Run};
@@ -87,10 +87,22 @@ impl Stack {
     /// # Errors
     /// If the configuration makes no sense or the device cannot be opened.
     pub fn new(config: &StackConfig, device: impl Device) -> Result<Stack, StackError> {
+        Stack::with_modules(config, device, |_| {})
+    }
+
+    /// A stack on `device` with further modules between TCP and the application, which `push` puts there, lowest first.
+    ///
+    /// # Errors
+    /// As [`Stack::new`], or if the modules cannot be wired.
+    pub fn with_modules(
+        config: &StackConfig,
+        device: impl Device,
+        push: impl FnOnce(&mut Above<'_>),
+    ) -> Result<Stack, StackError> {
         let capabilities = *device.capabilities();
         let mut queues = Box::new(device).open()?;
         let device = queues.pop().ok_or(StackError::NoQueue)?;
-        let (wiring, listeners) = wiring::plain(config, &capabilities)?;
+        let (wiring, listeners) = wiring::plain(config, &capabilities, push)?;
         let arena = Arena::new(config.memory_bytes);
         let buckets = Buckets::private(&wiring.stream, config.buckets, |_| true, |_| true);
         let cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
@@ -172,7 +184,7 @@ impl Stack {
             return Err(ConnectError::NoMemory);
         };
         self.cluster
-            .put_one(self.wiring.tcp, Direction::Down, message);
+            .put_one(self.wiring.top, Direction::Down, message);
         self.pass(0);
         let opened = self.endpoints[bucket.index()]
             .iter()
@@ -208,7 +220,7 @@ impl Stack {
             self.listed.push(connection);
         }
         self.cluster
-            .put(self.wiring.tcp, Direction::Down, &mut self.run);
+            .put(self.wiring.top, Direction::Down, &mut self.run);
         Ok(written)
     }
 
@@ -317,13 +329,13 @@ impl Stack {
         };
         if let Some(message) = message {
             self.cluster
-                .put_one(self.wiring.tcp, Direction::Down, message);
+                .put_one(self.wiring.top, Direction::Down, message);
         }
     }
 
     fn flush_one(&mut self, connection: Connection) {
         if let Some(endpoint) = endpoint(&mut self.endpoints, connection) {
-            let (cluster, tcp) = (&mut self.cluster, self.wiring.tcp);
+            let (cluster, tcp) = (&mut self.cluster, self.wiring.top);
             endpoint.flush(|segment| cluster.put_one(tcp, Direction::Down, segment));
         }
     }
@@ -336,7 +348,7 @@ impl Stack {
                 continue;
             };
             endpoint.listed = false;
-            let (cluster, tcp) = (&mut self.cluster, self.wiring.tcp);
+            let (cluster, tcp) = (&mut self.cluster, self.wiring.top);
             endpoint.flush(|segment| cluster.put_one(tcp, Direction::Down, segment));
             if let Some(credit) = endpoint.credit(self.credit_threshold) {
                 self.ask(

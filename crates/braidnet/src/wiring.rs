@@ -8,7 +8,7 @@ use braidnet_inet::Inet;
 use braidnet_inet::flows::Flows;
 use braidnet_inet::tcp::{Listeners, Tcp};
 use braidnet_inet::udp::UdpPorts;
-use braidnet_stream::{ModuleId, Stream};
+use braidnet_stream::{Module, ModuleId, Stream, StreamBuilder};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use std::sync::Arc;
 pub(crate) struct Wiring {
     pub(crate) stream: Arc<Stream>,
     pub(crate) bottom: ModuleId,
-    pub(crate) tcp: ModuleId,
+    /// What the head's data and verbs enter at on their way down: TCP, or the highest module above it.
+    pub(crate) top: ModuleId,
     pub(crate) flows: Flows,
 }
 
@@ -28,19 +29,34 @@ pub(crate) struct Wired {
     pub(crate) ports: Arc<UdpPorts>,
 }
 
-/// Everything up to the transports, and nothing above them: the head is the caller's.
+/// Everything up to the transports, and above TCP only what `push` puts there: the head is the caller's.
 pub(crate) fn plain(
     config: &StackConfig,
     capabilities: &Capabilities,
+    push: impl FnOnce(&mut Above<'_>),
 ) -> Result<(Wiring, Arc<Listeners>), StackError> {
-    let (inet, flows, listeners) = transports(config, capabilities)?;
-    let wiring = Wiring {
-        stream: inet.stream.build()?,
-        bottom: inet.layout.bottom,
-        tcp: inet.layout.tcp,
-        flows,
-    };
+    let (mut inet, flows, listeners) = transports(config, capabilities)?;
+    let mut above = Above { stream: &mut inet.stream, top: inet.layout.tcp };
+    push(&mut above);
+    let top = above.top;
+    let wiring = Wiring { stream: inet.stream.build()?, bottom: inet.layout.bottom, top, flows };
     Ok((wiring, listeners))
+}
+
+/// The stream above TCP, while modules are pushed onto it.
+pub struct Above<'a> {
+    stream: &'a mut StreamBuilder,
+    top: ModuleId,
+}
+
+impl Above<'_> {
+    /// Puts a module on top: between what is there and the application.
+    pub fn push(&mut self, module: impl Module) -> ModuleId {
+        let pushed = self.stream.module(module);
+        self.stream.link(self.top, pushed);
+        self.top = pushed;
+        pushed
+    }
 }
 
 /// A stream with services on top.
@@ -58,7 +74,7 @@ pub(crate) fn server(
     let wiring = Wiring {
         stream: inet.stream.build()?,
         bottom: inet.layout.bottom,
-        tcp: inet.layout.tcp,
+        top: services,
         flows,
     };
     Ok(Wired {
