@@ -1,16 +1,49 @@
 //! `braidnet serve`: a stack on a TUN or TAP device that answers real clients.
 
+mod report;
+mod running;
+mod settings;
+mod values;
+
 use crate::failure::Failure;
+use settings::{Settings, Setup};
+use std::path::PathBuf;
 
 /// Run a stack on a TUN or TAP device and answer real clients
+///
+/// Creates the device, gives the host's side its address, and runs until Ctrl-C or SIGTERM. A persistent device that exists
+/// and that nobody holds is adopted, and stays. Needs root or CAP_NET_ADMIN, or a device that an administrator made for
+/// this user.
 #[derive(clap::Args, Debug)]
-pub struct Serve {}
+#[command(after_help = EXAMPLE)]
+pub struct Serve {
+    /// Read what is not said here from this TOML file; it knows the same words
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  braidnet serve --tun bn0 --host 10.77.0.1/24 --address 10.77.0.2 --echo 7 --http 80=/srv/www --processors 2
+  curl http://10.77.0.2/
+
+The same as a file, for -c:
+  tun = \"bn0\"
+  host = \"10.77.0.1/24\"
+  address = \"10.77.0.2\"
+  echo = 7
+  http = \"80=/srv/www\"
+  processors = 2";
 
 impl Serve {
     /// Runs until it is told to stop.
     pub fn run(self) -> Result<(), Failure> {
-        Err(Failure::Usage(
-            "serve: name a device with --tun NAME or --tap NAME".to_owned(),
-        ))
+        let settings = match &self.config {
+            Some(file) => self.settings.or(Settings::read(file)?),
+            None => self.settings,
+        };
+        running::run(Setup::check(settings)?)
     }
 }

@@ -1,0 +1,238 @@
+//! What a person sees of a running server.
+
+use super::settings::{Offer, Setup, What};
+use braidnet::Server;
+use braidnet_service::meter::{Meter, Traffic};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Instant;
+
+/// Says what is offered where.
+pub fn started(setup: &Setup, device: &str, adopted: bool) {
+    let mut text = format!(
+        "{} {device}{}: {} on {}\n",
+        setup.mode,
+        if adopted { " (adopted)" } else { "" },
+        setup.architecture,
+        count(setup.processors as u64, "processor"),
+    );
+    for offer in &setup.services {
+        text.push_str(&line(offer, setup));
+    }
+    let first = setup.addresses[0].address;
+    text.push_str(&format!("ping on {first}; try: ping {first}\n"));
+    for own in setup.addresses.iter().skip(1) {
+        text.push_str(&format!("everything on {} as well\n", own.address));
+    }
+    if let Some(host) = setup.host {
+        for own in setup.addresses.iter().filter(|own| !host.holds(own.address)) {
+            text.push_str(&format!(
+                "{0} is not on the host's network: to reach it, run `ip route add {0} dev {device}`\n",
+                own.address
+            ));
+        }
+    }
+    text.push_str("stop with Ctrl-C\n");
+    say(&text);
+}
+
+/// How to reach a service.
+fn line(offer: &Offer, setup: &Setup) -> String {
+    let (address, port) = (setup.addresses[0].address, offer.port);
+    let attempt = match &offer.what {
+        What::Echo | What::Daytime => format!("nc {address} {port}"),
+        What::Discard => format!("head -c 100M /dev/zero | nc -N {address} {port}"),
+        What::Chargen => format!("nc {address} {port} | head"),
+        What::Http(_) if port == 80 => format!("curl http://{address}/"),
+        What::Http(_) => format!("curl http://{address}:{port}/"),
+    };
+    let what = match &offer.what {
+        What::Http(directory) => format!("http ({})", directory.display()),
+        other => other.name().to_owned(),
+    };
+    format!("{what} on {address}:{port}; try: {attempt}\n")
+}
+
+/// Says what it came to.
+pub fn ended(counters: &BTreeMap<String, u64>, meter: &Meter, open: u64) {
+    let (received, sent) = (meter.received(), meter.sent());
+    let served = counters.get("services.opened").copied().unwrap_or(0);
+    let mut text = format!(
+        "served {}{}; in {}, {}; out {}, {}\n",
+        count(served, "connection"),
+        if open > 0 { format!(" ({open} left open)") } else { String::new() },
+        count(received.packets, "packet"),
+        size(received.bytes),
+        count(sent.packets, "packet"),
+        size(sent.bytes),
+    );
+    let drops = drops(counters, &received, &sent);
+    text.push_str(if drops.is_empty() { "nothing was dropped\n" } else { "dropped, by reason:\n" });
+    for (reason, count) in drops {
+        text.push_str(&format!("  {count:>10}  {reason}\n"));
+    }
+    say(&text);
+}
+
+/// The line that shows how it goes.
+pub struct Status {
+    bar: ProgressBar,
+    before: Option<Sample>,
+}
+
+#[derive(Clone, Copy)]
+struct Sample {
+    at: Instant,
+    received: Traffic,
+    sent: Traffic,
+}
+
+impl Status {
+    /// On the terminal that standard error is, or hidden.
+    pub fn new() -> Status {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+            bar.set_style(style);
+        }
+        Status { bar, before: None }
+    }
+
+    /// Shows what has happened since it was last shown.
+    pub fn show(&mut self, server: &Server, meter: &Meter) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let sample = Sample { at: Instant::now(), received: meter.received(), sent: meter.sent() };
+        if let Some(before) = self.before.replace(sample) {
+            let seconds = sample.at.duration_since(before.at).as_secs_f64().max(f64::EPSILON);
+            let rate = |now: Traffic, then: Traffic| {
+                let per_second = |count: u64| (count as f64 / seconds) as u64;
+                let packets = per_second(now.packets.saturating_sub(then.packets));
+                let bytes = per_second(now.bytes.saturating_sub(then.bytes));
+                format!("{packets} packets/s {}/s", size(bytes))
+            };
+            self.bar.set_message(format!(
+                "{}, in {}, out {}, {}",
+                count(server.connections(), "connection"),
+                rate(sample.received, before.received),
+                rate(sample.sent, before.sent),
+                summary(&drops(&server.counters(), &sample.received, &sample.sent)),
+            ));
+            self.bar.tick();
+        }
+    }
+}
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Counters that count work, not what was dropped.
+const WORK: &[&str] = &[
+    "arp.learned",
+    "arp.moved",
+    "arp.replies",
+    "arp.requests",
+    "arp.taken",
+    "icmp.echo_answered",
+    "icmp.unreachable_sent",
+    "services.closed",
+    "services.opened",
+    "tcp.closed",
+    "tcp.data_segments_in",
+    "tcp.opened",
+    "tcp.out_of_order",
+    "tcp.resets_out",
+    "tcp.retransmitted",
+    "tcp.segments_in",
+    "tcp.segments_out",
+];
+
+/// What was dropped or refused, the most frequent reason first.
+fn drops(counters: &BTreeMap<String, u64>, received: &Traffic, sent: &Traffic) -> Vec<(String, u64)> {
+    let of_stack = counters
+        .iter()
+        .filter(|(name, count)| **count > 0 && !WORK.contains(&name.as_str()))
+        .map(|(name, count)| (name.clone(), *count));
+    let of_device =
+        received.drops().chain(sent.drops()).map(|(reason, count)| (format!("device.{}", reason.name()), count));
+    let mut drops: Vec<_> = of_stack.chain(of_device).collect();
+    drops.sort_by(|(name, count), (other, others)| others.cmp(count).then(name.cmp(other)));
+    drops
+}
+
+/// The largest reasons.
+fn summary(drops: &[(String, u64)]) -> String {
+    let total: u64 = drops.iter().map(|(_, count)| count).sum();
+    if total == 0 {
+        return "no drops".to_owned();
+    }
+    let largest: Vec<String> = drops.iter().take(3).map(|(name, count)| format!("{name} {count}")).collect();
+    format!("{total} dropped ({})", largest.join(", "))
+}
+
+fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// A number of bytes for a person.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1000.0;
+    let mut unit = 0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// To standard output, whose reader may be gone: that is no reason to stop serving.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_named_most_frequent_first_and_work_is_none() {
+        let counters: BTreeMap<String, u64> = [
+            ("tcp.segments_in".to_owned(), 1000),
+            ("tcp.bad_checksum".to_owned(), 2),
+            ("udp.port_closed".to_owned(), 7),
+            ("ip.empty".to_owned(), 2),
+        ]
+        .into();
+        let nothing = Traffic::default();
+        let drops = drops(&counters, &nothing, &nothing);
+        let names: Vec<&str> = drops.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["udp.port_closed", "ip.empty", "tcp.bad_checksum"]);
+        assert_eq!(summary(&drops), "11 dropped (udp.port_closed 7, ip.empty 2, tcp.bad_checksum 2)");
+        assert_eq!(summary(&[]), "no drops");
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        let rows = [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (u64::MAX, "18446.7 PB"),
+        ];
+        for (bytes, text) in rows {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

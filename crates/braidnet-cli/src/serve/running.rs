@@ -1,0 +1,189 @@
+//! A running server: from the device to the end.
+
+use super::report::{self, Status};
+use super::settings::{Setup, What};
+use crate::failure::Failure;
+use braidnet::device::Device;
+use braidnet::device::capture::Capture;
+use braidnet::device::tun::{HostAddress, TunConfig, TunDevice, TunError};
+use braidnet::{Server, ServerBuilder, StackConfig, StackError};
+use braidnet_service::http::{FileThreads, Files};
+use braidnet_service::meter::Meter;
+use braidnet_service::{Chargen, Daytime, Discard, Echo};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Threads that read files for HTTP.
+const FILE_THREADS: usize = 2;
+/// How often the status is shown, and looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// How often a draining server is looked at.
+const DRAIN_TICK: Duration = Duration::from_millis(10);
+/// How long resets may take to leave.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// Serves until a signal comes.
+pub fn run(setup: Setup) -> Result<(), Failure> {
+    // From here on Ctrl-C ends the run in order, whatever has been made by then.
+    let signals = watch_signals()?;
+    let running = Serving::start(&setup)?;
+    report::started(&setup, &running.device_name, running.adopted);
+    let ended = running.watch(&signals);
+    running.end(&setup, &signals)?;
+    ended
+}
+
+struct Serving {
+    server: Server,
+    /// Only where there is HTTP.
+    files: Option<FileThreads>,
+    meter: Meter,
+    capture: Option<Capture>,
+    device_name: String,
+    adopted: bool,
+}
+
+impl Serving {
+    fn start(setup: &Setup) -> Result<Serving, Failure> {
+        let files = Files::new();
+        let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?
+            .architecture(setup.architecture, setup.processors)
+            .lock(setup.lock);
+        let device = TunDevice::create(device(setup)).map_err(refused_device)?;
+        let (device_name, adopted) = (device.name().to_owned(), device.is_adopted());
+        let meter = Meter::new();
+        let device = meter.around(device);
+        let (device, capture): (Box<dyn Device>, _) = match &setup.pcap {
+            Some(path) => {
+                let capture = Capture::create(path, 0).map_err(|error| Failure::Runtime(error.to_string()))?;
+                (Box::new(capture.around(&device_name, device)), Some(capture))
+            }
+            None => (Box::new(device), None),
+        };
+        let server = builder.start(device).map_err(refused_stack)?;
+        let has_http = setup.services.iter().any(|offer| matches!(offer.what, What::Http(_)));
+        let files = if has_http {
+            let threads = files.start(FILE_THREADS, &server.jobs());
+            Some(threads.map_err(|error| Failure::Runtime(format!("no thread can be made to read files: {error}")))?)
+        } else {
+            None
+        };
+        Ok(Serving { server, files, meter, capture, device_name, adopted })
+    }
+
+    /// Shows how it goes until a signal comes or the device is gone.
+    fn watch(&self, signals: &Receiver<i32>) -> Result<(), Failure> {
+        let mut status = Status::new();
+        loop {
+            match signals.recv_timeout(TICK) {
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.meter.is_gone() {
+                return Err(Failure::Runtime(format!(
+                    "{} was removed while it was in use: start again to make it anew",
+                    self.device_name
+                )));
+            }
+            status.show(&self.server, &self.meter);
+        }
+    }
+
+    /// Lets connections finish for a while, resets the rest, and takes everything down. A second signal cuts it short.
+    fn end(self, setup: &Setup, signals: &Receiver<i32>) -> Result<(), Failure> {
+        if !self.meter.is_gone() {
+            self.server.drain();
+            self.wait_for_none(setup.drain, signals);
+            self.server.abort_all();
+            self.wait_for_none(FAREWELL, signals);
+        }
+        let Serving { server, files, meter, capture, .. } = self;
+        let (counters, open) = (server.counters(), server.connections());
+        drop(files);
+        server.stop();
+        report::ended(&counters, &meter, open);
+        match capture.map(|capture| capture.flush()) {
+            Some(Err(error)) => Err(Failure::Runtime(error.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    fn wait_for_none(&self, at_most: Duration, signals: &Receiver<i32>) {
+        let until = Instant::now() + at_most;
+        while self.server.connections() > 0 && Instant::now() < until {
+            if signals.recv_timeout(DRAIN_TICK).is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+/// A channel that brings the signals that end the run.
+fn watch_signals() -> Result<Receiver<i32>, Failure> {
+    let refused = |error: std::io::Error| Failure::Runtime(format!("signals cannot be watched: {error}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(refused)?;
+    let (bring, brought) = channel();
+    std::thread::Builder::new()
+        .name("braidnet-signals".to_owned())
+        .spawn(move || {
+            for signal in signals.forever() {
+                if bring.send(signal).is_err() {
+                    return;
+                }
+            }
+        })
+        .map_err(refused)?;
+    Ok(brought)
+}
+
+fn stack(setup: &Setup) -> StackConfig {
+    let mut config = StackConfig::new(setup.addresses[0].address);
+    config.addresses = setup.addresses.iter().map(|own| (own.address, own.prefix)).collect();
+    config.memory_bytes = setup.memory_bytes;
+    config.batch = setup.batch;
+    config.tcp.congestion = setup.congestion;
+    // The services send whole messages, whose last bytes are not to wait for company.
+    config.tcp.nagle = false;
+    config
+}
+
+fn offer(mut builder: ServerBuilder, setup: &Setup, files: &Files) -> Result<ServerBuilder, Failure> {
+    for offer in &setup.services {
+        let port = offer.port;
+        builder = match &offer.what {
+            What::Echo => builder.tcp(port, Echo).udp(port, Echo),
+            What::Discard => builder.tcp(port, Discard).udp(port, Discard),
+            What::Daytime => builder.tcp(port, Daytime::new()),
+            What::Chargen => builder.tcp(port, Chargen),
+            What::Http(directory) => {
+                let service = files.directory(directory).map_err(|error| Failure::Runtime(error.to_string()))?;
+                builder.tcp(port, service)
+            }
+        };
+    }
+    Ok(builder)
+}
+
+fn device(setup: &Setup) -> TunConfig {
+    let host = setup.host.map(|host| HostAddress {
+        address: host.address.into(),
+        prefix: host.prefix.unwrap_or(if host.address.is_ipv4() { 32 } else { 128 }),
+    });
+    TunConfig { name: Some(setup.device.clone()), mtu: setup.mtu, host, ..TunConfig::new(setup.mode) }
+}
+
+fn refused_device(error: TunError) -> Failure {
+    match error {
+        TunError::Name { .. } | TunError::Mtu { .. } | TunError::Address { .. } => Failure::Usage(error.to_string()),
+        _ => Failure::Runtime(error.to_string()),
+    }
+}
+
+fn refused_stack(error: StackError) -> Failure {
+    match error {
+        StackError::Interface(_) | StackError::Plan(_) => Failure::Usage(error.to_string()),
+        _ => Failure::Runtime(error.to_string()),
+    }
+}

@@ -1,0 +1,393 @@
+//! What is asked for: on the command line and in a file, in the same words.
+
+use super::values::{Bytes, HttpRoot, Prefixed, Span};
+use crate::failure::Failure;
+use braidnet::Architecture;
+use braidnet::device::tun::Mode;
+use braidnet::sync::lock::LockKind;
+use braidnet::tcp::CongestionControl;
+use serde::de::{Deserialize, Deserializer, Error};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Everything that can be set, and nothing that was not said.
+#[derive(clap::Args, serde::Deserialize, Clone, Debug, Default)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Serve on this TUN device, which carries IP packets
+    #[arg(long, value_name = "NAME", conflicts_with = "tap")]
+    pub tun: Option<String>,
+    /// Serve on this TAP device, which carries Ethernet frames
+    #[arg(long, value_name = "NAME")]
+    pub tap: Option<String>,
+    /// Address of the host's side of the device; brings it up. Without, it is left as it is
+    #[arg(long, value_name = "ADDRESS/PREFIX")]
+    #[serde(deserialize_with = "one")]
+    pub host: Option<Prefixed>,
+    /// Address of the stack, with or without a prefix; may be given several times
+    #[arg(long, value_name = "ADDRESS[/PREFIX]")]
+    #[serde(deserialize_with = "some")]
+    pub address: Vec<Prefixed>,
+    /// Echo (RFC 862) on this port, TCP and UDP
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub echo: Option<u16>,
+    /// Discard (RFC 863) on this port, TCP and UDP
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub discard: Option<u16>,
+    /// Daytime (RFC 867) on this TCP port
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub daytime: Option<u16>,
+    /// Character generator (RFC 864) on this TCP port
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub chargen: Option<u16>,
+    /// The files of a directory over HTTP/1.1 on this port; may be given several times
+    #[arg(long, value_name = "PORT=DIR")]
+    #[serde(deserialize_with = "some")]
+    pub http: Vec<HttpRoot>,
+    /// How processors are bound to protocol work: task, connection or message [default: connection]
+    #[arg(long, value_name = "NAME")]
+    #[serde(deserialize_with = "one")]
+    pub architecture: Option<Architecture>,
+    /// How many processors, each a thread [default: 1]
+    #[arg(long, value_name = "N")]
+    pub processors: Option<usize>,
+    /// The lock that `message` uses: adaptive or mcs [default: adaptive]
+    #[arg(long, value_name = "KIND")]
+    #[serde(deserialize_with = "one")]
+    pub lock: Option<LockKind>,
+    /// Most messages that are taken from one place at once [default: 64]
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// Longest IP packet in bytes, 68 to 65535 [default: what the device has, 1500 for a new one]
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<usize>,
+    /// Record all packets in this pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// How long connections may go on after Ctrl-C or SIGTERM [default: 2s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "one")]
+    pub drain: Option<Span>,
+    /// Most memory for buffers and connections, at least 16M [default: 256M]
+    #[arg(long, value_name = "SIZE")]
+    #[serde(deserialize_with = "one")]
+    pub memory: Option<Bytes>,
+    /// How the congestion window is ruled: cubic or newreno [default: cubic]
+    #[arg(long, value_name = "NAME", value_parser = congestion)]
+    #[serde(deserialize_with = "one_congestion")]
+    pub congestion: Option<CongestionControl>,
+}
+
+impl Settings {
+    /// What a file says.
+    pub fn read(path: &Path) -> Result<Settings, Failure> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::Usage(format!("the configuration {} cannot be read: {error}", path.display()))
+        })?;
+        toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let message = error.message().replace('\n', " ");
+            Failure::Usage(format!("line {line} of {}: {message}", path.display()))
+        })
+    }
+
+    /// These, and for what they do not say those of `file`.
+    pub fn or(self, file: Settings) -> Settings {
+        // A device on the command line stands for both kinds.
+        let names_device = self.tun.is_some() || self.tap.is_some();
+        let (tun, tap) = if names_device { (self.tun, self.tap) } else { (file.tun, file.tap) };
+        let all = |these: Vec<Prefixed>, those| if these.is_empty() { those } else { these };
+        Settings {
+            tun,
+            tap,
+            host: self.host.or(file.host),
+            address: all(self.address, file.address),
+            echo: self.echo.or(file.echo),
+            discard: self.discard.or(file.discard),
+            daytime: self.daytime.or(file.daytime),
+            chargen: self.chargen.or(file.chargen),
+            http: if self.http.is_empty() { file.http } else { self.http },
+            architecture: self.architecture.or(file.architecture),
+            processors: self.processors.or(file.processors),
+            lock: self.lock.or(file.lock),
+            batch: self.batch.or(file.batch),
+            mtu: self.mtu.or(file.mtu),
+            pcap: self.pcap.or(file.pcap),
+            drain: self.drain.or(file.drain),
+            memory: self.memory.or(file.memory),
+            congestion: self.congestion.or(file.congestion),
+        }
+    }
+}
+
+/// What is to be done: checked, with nothing left open.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub mode: Mode,
+    pub device: String,
+    pub host: Option<Prefixed>,
+    pub addresses: Vec<Prefixed>,
+    pub services: Vec<Offer>,
+    pub architecture: Architecture,
+    pub processors: usize,
+    pub lock: LockKind,
+    pub batch: usize,
+    pub mtu: Option<usize>,
+    pub pcap: Option<PathBuf>,
+    pub drain: Duration,
+    pub memory_bytes: usize,
+    pub congestion: CongestionControl,
+}
+
+/// A service on a port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offer {
+    pub port: u16,
+    pub what: What,
+}
+
+/// Which service.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    Echo,
+    Discard,
+    Daytime,
+    Chargen,
+    Http(PathBuf),
+}
+
+impl What {
+    pub fn name(&self) -> &'static str {
+        match self {
+            What::Echo => "echo",
+            What::Discard => "discard",
+            What::Daytime => "daytime",
+            What::Chargen => "chargen",
+            What::Http(_) => "http",
+        }
+    }
+}
+
+/// Most processors that make sense to ask for.
+const MAX_PROCESSORS: usize = 256;
+const MAX_BATCH: usize = 4096;
+const MIN_MEMORY: Bytes = Bytes(16 << 20);
+
+impl Setup {
+    /// Checks what can be checked before anything is made.
+    pub fn check(settings: Settings) -> Result<Setup, Failure> {
+        let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
+        let (mode, device) = match (settings.tun.clone(), settings.tap.clone()) {
+            (Some(name), None) => (Mode::Tun, name),
+            (None, Some(name)) => (Mode::Tap, name),
+            (None, None) => return usage("name the device to serve on: --tun NAME or --tap NAME"),
+            (Some(_), Some(_)) => return usage("a stack has one device: name it with --tun or with --tap, not both"),
+        };
+        if settings.address.is_empty() {
+            return usage("give the stack an address: --address ADDRESS, such as --address 10.77.0.2");
+        }
+        if let Some(host) = settings.host {
+            if host.prefix.is_none() {
+                return usage("--host needs the prefix of the network behind the device, such as --host 10.77.0.1/24");
+            }
+            if settings.address.iter().any(|own| own.address == host.address) {
+                return usage("--host and --address name the two ends of the device: they cannot be the same address");
+            }
+        }
+        let processors = settings.processors.unwrap_or(1);
+        if !(1..=MAX_PROCESSORS).contains(&processors) {
+            return usage(&format!("--processors takes a number from 1 to {MAX_PROCESSORS}"));
+        }
+        let batch = settings.batch.unwrap_or(64);
+        if !(1..=MAX_BATCH).contains(&batch) {
+            return usage(&format!("--batch takes a number from 1 to {MAX_BATCH}"));
+        }
+        let memory = settings.memory.unwrap_or(Bytes(256 << 20));
+        if memory < MIN_MEMORY {
+            return usage("--memory needs at least 16M");
+        }
+        Ok(Setup {
+            mode,
+            device,
+            host: settings.host,
+            services: offers(&settings)?,
+            addresses: settings.address,
+            architecture: settings.architecture.unwrap_or(Architecture::Connection),
+            processors,
+            lock: settings.lock.unwrap_or_default(),
+            batch,
+            mtu: settings.mtu,
+            pcap: settings.pcap,
+            drain: settings.drain.map_or(Duration::from_secs(2), |span| span.0),
+            memory_bytes: memory.0,
+            congestion: settings.congestion.unwrap_or_default(),
+        })
+    }
+}
+
+/// The services, each on a port of its own.
+fn offers(settings: &Settings) -> Result<Vec<Offer>, Failure> {
+    let simple = [
+        (settings.echo, What::Echo),
+        (settings.discard, What::Discard),
+        (settings.daytime, What::Daytime),
+        (settings.chargen, What::Chargen),
+    ];
+    let http = settings.http.iter().map(|root| (Some(root.port), What::Http(root.directory.clone())));
+    let mut offers: Vec<Offer> = Vec::new();
+    for (port, what) in simple.into_iter().chain(http) {
+        let Some(port) = port else { continue };
+        if port == 0 {
+            return Err(Failure::Usage(format!("{} cannot be on port 0: choose 1 to 65535", what.name())));
+        }
+        if let Some(other) = offers.iter().find(|other| other.port == port) {
+            return Err(Failure::Usage(format!(
+                "{} and {} are both on port {port}: give each a port of its own",
+                other.what.name(),
+                what.name()
+            )));
+        }
+        offers.push(Offer { port, what });
+    }
+    Ok(offers)
+}
+
+/// A congestion control by the name that users write.
+fn congestion(name: &str) -> Result<CongestionControl, String> {
+    match name {
+        "cubic" => Ok(CongestionControl::Cubic),
+        "newreno" => Ok(CongestionControl::NewReno),
+        _ => Err(format!("no congestion control is called `{name}`: choose cubic or newreno")),
+    }
+}
+
+fn one_congestion<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CongestionControl>, D::Error> {
+    congestion(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+}
+
+/// A value that is written as text.
+fn one<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// One such value, or a list of them.
+fn some<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    #[derive(serde::Deserialize)]
+    #[serde(untagged, expecting = "expected a string or a list of strings")]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    let texts = match OneOrMore::deserialize(from)? {
+        OneOrMore::One(text) => vec![text],
+        OneOrMore::More(texts) => texts,
+    };
+    texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser, Debug)]
+    struct Line {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    fn line(words: &str) -> Settings {
+        Line::try_parse_from(std::iter::once("serve").chain(words.split_whitespace())).unwrap().settings
+    }
+
+    const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
+        --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture task --processors 2 --lock mcs --batch 8 \
+        --mtu 9000 --pcap x.pcapng --drain 500ms --memory 64M --congestion newreno";
+    const FILE: &str = r#"
+        tap = "bn0"
+        host = "10.77.0.1/24"
+        address = ["10.77.0.2", "10.77.0.3/24"]
+        echo = 7
+        discard = 9
+        daytime = 13
+        chargen = 19
+        http = ["80=/srv", "8080=."]
+        architecture = "task"
+        processors = 2
+        lock = "mcs"
+        batch = 8
+        mtu = 9000
+        pcap = "x.pcapng"
+        drain = "500ms"
+        memory = "64M"
+        congestion = "newreno"
+    "#;
+
+    #[test]
+    fn line_and_file_say_the_same() {
+        let from_line = format!("{:?}", line(WORDS));
+        let from_file = format!("{:?}", toml::from_str::<Settings>(FILE).unwrap());
+        assert_eq!(from_line, from_file);
+        assert!(!from_line.contains("None, echo"), "everything is set");
+    }
+
+    #[test]
+    fn the_line_overrides_the_file() {
+        let file: Settings = toml::from_str(FILE).unwrap();
+        let both = line("--tun other --address 10.9.9.9 --echo 1007").or(file);
+        assert_eq!((both.tun.as_deref(), both.tap.as_deref()), (Some("other"), None));
+        assert_eq!((both.address.len(), both.echo, both.discard), (1, Some(1007), Some(9)));
+        let setup = Setup::check(both).unwrap();
+        assert_eq!((setup.mode, setup.services.len()), (Mode::Tun, 6));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_a_sentence() {
+        let rows = [
+            ("--address 10.77.0.2", "--tun NAME"),
+            ("--tun bn0", "--address"),
+            ("--tun bn0 --address 10.77.0.2 --host 10.77.0.1", "prefix"),
+            ("--tun bn0 --address 10.77.0.2 --host 10.77.0.2/24", "same address"),
+            ("--tun bn0 --address 10.77.0.2 --processors 0", "--processors"),
+            ("--tun bn0 --address 10.77.0.2 --batch 0", "--batch"),
+            ("--tun bn0 --address 10.77.0.2 --memory 1M", "16M"),
+            ("--tun bn0 --address 10.77.0.2 --echo 80 --http 80=.", "echo and http are both on port 80"),
+        ];
+        for (words, part) in rows {
+            let failure = Setup::check(line(words)).unwrap_err();
+            assert!(matches!(&failure, Failure::Usage(sentence) if sentence.contains(part)), "{words}: {failure}");
+        }
+        let port: Settings = toml::from_str("tun = 'bn0'\naddress = '10.77.0.2'\necho = 0").unwrap();
+        assert!(Setup::check(port).unwrap_err().to_string().contains("port 0"));
+    }
+
+    #[test]
+    fn bad_files_are_refused_by_line() {
+        let rows = [
+            ("tun = 'bn0'\nehco = 7\n", "line 2", "unknown field `ehco`"),
+            ("tun = \n", "line 1", ""),
+            ("\n\nhost = '10.77.0.1/99'\n", "line 3", "prefix"),
+            ("address = 7\n", "line 1", "a string or a list of strings"),
+            ("congestion = 'vegas'\n", "line 1", "choose cubic or newreno"),
+        ];
+        let path = std::env::temp_dir().join(format!("braidnet-settings-{}.toml", std::process::id()));
+        for (text, line, part) in rows {
+            std::fs::write(&path, text).unwrap();
+            let sentence = Settings::read(&path).unwrap_err().to_string();
+            assert!(sentence.contains(line) && sentence.contains(part), "{sentence}");
+            assert!(!sentence.contains('\n'), "{sentence}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(Settings::read(&path).unwrap_err().to_string().contains("cannot be read"));
+    }
+}

@@ -1,0 +1,196 @@
+//! What settings are written as: addresses with prefixes, sizes and times with units, ports with directories.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// An address, and the length in bits of its network's prefix where one is given: `10.77.0.1/24`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prefixed {
+    pub address: IpAddr,
+    pub prefix: Option<u8>,
+}
+
+impl Prefixed {
+    /// Whether `other` lies on this address's network.
+    pub fn holds(&self, other: IpAddr) -> bool {
+        let Some(prefix) = self.prefix else {
+            return self.address == other;
+        };
+        match (self.address, other) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                (own.to_bits() ^ other.to_bits())
+                    .checked_shr(32u32.saturating_sub(prefix.into()))
+                    .unwrap_or(0)
+                    == 0
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                (own.to_bits() ^ other.to_bits())
+                    .checked_shr(128u32.saturating_sub(prefix.into()))
+                    .unwrap_or(0)
+                    == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A text that is not what it should be: what it should be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Malformed(&'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl FromStr for Prefixed {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Prefixed, Malformed> {
+        let malformed = Malformed("write an address, with or without its prefix, such as 10.77.0.1/24");
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| malformed.clone())?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix.map(str::parse::<u8>) {
+            None => None,
+            Some(Ok(bits)) if bits <= longest => Some(bits),
+            Some(_) => return Err(malformed),
+        };
+        Ok(Prefixed { address, prefix })
+    }
+}
+
+impl fmt::Display for Prefixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.prefix {
+            Some(prefix) => write!(f, "{}/{prefix}", self.address),
+            None => write!(f, "{}", self.address),
+        }
+    }
+}
+
+/// A port and the directory that is served there: `80=/srv/www`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HttpRoot {
+    pub port: u16,
+    pub directory: PathBuf,
+}
+
+impl FromStr for HttpRoot {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<HttpRoot, Malformed> {
+        let malformed = Malformed("write a port and a directory, such as 80=/srv/www");
+        let (port, directory) = text.split_once('=').ok_or(malformed.clone())?;
+        match port.parse() {
+            Ok(port) if port > 0 && !directory.is_empty() => {
+                Ok(HttpRoot { port, directory: PathBuf::from(directory) })
+            }
+            _ => Err(malformed),
+        }
+    }
+}
+
+/// So many bytes: `256M`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Bytes(pub usize);
+
+impl FromStr for Bytes {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Bytes, Malformed> {
+        let malformed = Malformed("write a size such as 256M: bytes, or K, M or G of 1024 each");
+        let (number, unit) = split(text);
+        let shift = match unit {
+            "" | "B" => 0,
+            "K" | "KiB" => 10,
+            "M" | "MiB" => 20,
+            "G" | "GiB" => 30,
+            _ => return Err(malformed),
+        };
+        let number: usize = number.parse().map_err(|_| malformed.clone())?;
+        number.checked_mul(1 << shift).map(Bytes).ok_or(malformed)
+    }
+}
+
+/// So long: `2s`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span(pub Duration);
+
+impl FromStr for Span {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Span, Malformed> {
+        let malformed = Malformed("write a time such as 2s: ms, s or m behind a whole number");
+        let (number, unit) = split(text);
+        let millis = match unit {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            _ => return Err(malformed),
+        };
+        let number: u64 = number.parse().map_err(|_| malformed.clone())?;
+        number.checked_mul(millis).map(|millis| Span(Duration::from_millis(millis))).ok_or(malformed)
+    }
+}
+
+/// A number and what stands behind it.
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_with_their_units() {
+        for (text, bytes) in [("64", Some(64)), ("4K", Some(4096)), ("1 GiB", Some(1 << 30)), ("M", None), ("1T", None)]
+        {
+            assert_eq!(text.parse().ok(), bytes.map(Bytes), "{text}");
+        }
+        assert!("99999999999999999999G".parse::<Bytes>().is_err());
+        assert!("18446744073709551615G".parse::<Bytes>().is_err());
+        for (text, millis) in [("2s", Some(2000)), ("500ms", Some(500)), ("1m", Some(60_000)), ("2", None), ("-1s", None)]
+        {
+            assert_eq!(text.parse().ok(), millis.map(|millis| Span(Duration::from_millis(millis))), "{text}");
+        }
+        for (text, valid) in [
+            ("80=/srv", true),
+            ("80=a=b", true),
+            ("0=/srv", false),
+            ("=/srv", false),
+            ("80=", false),
+            ("/srv", false),
+            ("70000=/srv", false),
+        ] {
+            assert_eq!(text.parse::<HttpRoot>().is_ok(), valid, "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_may_have_prefixes() {
+        for text in ["10.77.0.1/24", "10.77.0.1", "0.0.0.0/0", "fd00::1/64"] {
+            assert_eq!(text.parse::<Prefixed>().unwrap().to_string(), text);
+        }
+        for text in ["10.77.0.1/33", "10.77.0/24", "10.77.0.1/", "", "host"] {
+            assert!(text.parse::<Prefixed>().is_err(), "{text}");
+        }
+        let host: Prefixed = "10.77.0.1/24".parse().unwrap();
+        assert!(host.holds([10, 77, 0, 9].into()) && !host.holds([10, 77, 1, 9].into()));
+        let any: Prefixed = "10.77.0.1/0".parse().unwrap();
+        assert!(any.holds([192, 0, 2, 1].into()));
+        let alone: Prefixed = "10.77.0.1".parse().unwrap();
+        assert!(!alone.holds([10, 77, 0, 2].into()));
+    }
+}
