@@ -73,7 +73,7 @@ impl Bench {
 
     /// A packet in one block, or with its payload in another from `cut` on.
     fn packet(&mut self, bytes: &[u8], cut: usize) -> Message {
-        let mut pool = self.cluster.pool();
+        let pool = self.cluster.pool();
         let mut message = pool
             .copy_from_slice(128, &bytes[..cut])
             .expect("the arena is not spent");

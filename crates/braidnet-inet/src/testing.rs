@@ -3,7 +3,7 @@
 use crate::assemble::Inet;
 use crate::flows::Flows;
 use crate::interface::{Interface, InterfaceConfig};
-use braidnet_message::{Arena, Message, Run};
+use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{Buckets, Cluster, Direction, Module, ModuleId, Stages, Stream};
 use braidnet_wire::address::Address;
@@ -167,7 +167,7 @@ impl Stack {
 
     /// A message of these bytes, a block for each piece.
     pub(crate) fn message(&mut self, pieces: &[&[u8]]) -> Message {
-        let mut pool = self.cluster.pool();
+        let pool = self.cluster.pool();
         let mut pieces = pieces
             .iter()
             .map(|piece| pool.copy_from_slice(64, piece).unwrap());
@@ -207,7 +207,7 @@ impl Stack {
         self.turn()
     }
 
-    pub(crate) fn pool(&mut self) -> braidnet_message::Bound<'_> {
+    pub(crate) fn pool(&mut self) -> &mut Pool {
         self.cluster.pool()
     }
 

@@ -12,9 +12,9 @@ use super::{
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
-use braidnet_tcp::{DropReason, Events, State, Tcb, Transmit};
+use braidnet_tcp::{DropReason, Events, Listen, State, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
-use braidnet_wire::tcp::{PROTOCOL, TcpFlags, TcpHeader};
+use braidnet_wire::tcp::{PROTOCOL, TcpHeader};
 use std::sync::OnceLock;
 
 /// IPv4 and TCP headers without options, in bytes (RFC 9293 §3.7.1).
@@ -91,18 +91,17 @@ impl Tcp {
         cx: &mut Context<'_>,
     ) {
         let (header, tuple) = (&arrival.header, &arrival.tuple);
-        let opening = TcpFlags::SYN
-            .union(TcpFlags::ACK)
-            .union(TcpFlags::RST)
-            .union(TcpFlags::FIN);
-        if header.flags.0 & opening.0 == TcpFlags::SYN.0
-            && let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port)
-        {
-            match HalfOpen::take(listener) {
-                Some(half_open) => self.accept(arrival, half_open, table, cx),
-                None => cx.count(SYN_QUEUE_FULL, 1),
+        if let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port) {
+            match braidnet_tcp::listen(header) {
+                Listen::Ignore(reason) => return cx.drop(message, counter_of(reason)),
+                Listen::Accept => {
+                    return match HalfOpen::take(listener) {
+                        Some(half_open) => self.accept(arrival, half_open, table, cx),
+                        None => cx.count(SYN_QUEUE_FULL, 1),
+                    };
+                }
+                Listen::Reset => {}
             }
-            return;
         }
         match braidnet_tcp::reset_for(header, message.total_len() as u32) {
             Some(reset) => {
@@ -123,7 +122,8 @@ impl Tcp {
         let now = cx.now();
         let iss =
             braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
-        let tcb = Tcb::accept(&self.config.engine, iss, self.mss(), &arrival.header, now);
+        let mut tcb = Tcb::accept(&self.config.engine, iss, self.mss(), &arrival.header, now);
+        tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
         let slot = table.insert(arrival.hash, arrival.tuple, |id| Connection {
             half_open: Some(half_open),
             ..fresh(id, arrival.tuple, arrival.hash, tcb)
@@ -186,6 +186,11 @@ impl Tcp {
                 connection.closed_by_user = true;
                 connection.tcb.close(now);
             }
+            Verb::Release => {
+                connection.closed_by_user = true;
+                connection.tcb.close(now);
+                connection.tcb.shut_receive(now);
+            }
             Verb::Abort => {
                 connection.closed_by_user = true;
                 connection.tcb.abort();
@@ -212,7 +217,8 @@ impl Tcp {
             return refuse(cx);
         }
         let iss = braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
-        let tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
+        let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
+        tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
         let slot = table.insert(hash, tuple, |id| Connection {
             announced: true,
             ..fresh(id, tuple, hash, tcb)
@@ -357,6 +363,11 @@ impl Tcp {
             }
             None => cx.count(NO_BUFFER, 1),
         }
+    }
+
+    /// Where a flow's timestamps start: not to be guessed from another's (RFC 7323 §5.4).
+    fn timestamp_offset(&self, tuple: &Tuple) -> u32 {
+        braidnet_tcp::isn::timestamp_offset(self.config.isn_secret, tuple)
     }
 
     /// The largest segment that fits the device.
