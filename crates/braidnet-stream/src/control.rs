@@ -32,6 +32,8 @@ pub enum Verb {
     Close = 17,
     /// Down: reset the connection. Up, to all connections of the bucket: reset yourselves.
     Abort = 18,
+    /// Down: the application is gone. What it sent still goes out; what still comes is read by nobody.
+    Release = 20,
     /// Down: open a connection for `tuple`.
     Connect = 19,
 }
@@ -46,6 +48,7 @@ impl Verb {
             Verb::Credit,
             Verb::Close,
             Verb::Abort,
+            Verb::Release,
             Verb::Connect,
             Verb::Opening,
             Verb::Stopping,

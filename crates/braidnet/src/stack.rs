@@ -290,15 +290,20 @@ impl Stack {
         self.forget(connection);
     }
 
-    /// Lets go of what is kept of a connection. One that is still open is closed first, and what it receives from then on
-    /// is dropped.
+    /// Lets go of what is kept of a connection. One that is not gone yet is closed: what was sent still goes out, and
+    /// what still comes is answered with a reset (RFC 9293 §3.6.1).
     pub fn forget(&mut self, connection: Connection) {
-        if let Some(endpoint) = endpoint(&mut self.endpoints, connection)
-            && matches!(endpoint.state, Phase::Opening | Phase::Open)
-        {
-            self.close(connection);
+        self.flush_one(connection);
+        let open = endpoint(&mut self.endpoints, connection)
+            .is_some_and(|endpoint| !matches!(endpoint.state, Phase::Gone(_)));
+        if open {
+            self.ask(connection, Control::new(Verb::Release));
         }
-        if let Some(slot) = self.endpoints[connection.bucket().index()].get_mut(connection.slot()) {
+        if let Some(slot) = self.endpoints[connection.bucket().index()].get_mut(connection.slot())
+            && slot
+                .as_ref()
+                .is_some_and(|endpoint| endpoint.id == connection)
+        {
             *slot = None;
         }
     }
