@@ -27,7 +27,7 @@ pub struct Config {
     pub window_scale: bool,
     /// How long an acknowledgment may wait for company; RFC 9293 §3.8.6.3 allows less than 500 ms.
     pub delayed_ack: Duration,
-    /// Lower bound of the retransmission timeout. RFC 6298 §2.4 asks for one second; see `DEPARTURES.md`.
+    /// Lower bound of the retransmission timeout. RFC 6298 §2.4 asks for one second; see `docs/rfc-departures.md`.
     pub min_rto: Duration,
     /// Retransmission timeout before the first measurement (RFC 6298 §2.1).
     pub initial_rto: Duration,
@@ -46,7 +46,7 @@ pub struct Config {
     pub syn_retransmissions: u8,
     /// As `retransmissions`, for the SYN-ACK of a passive open.
     pub syn_ack_retransmissions: u8,
-    /// Upper bound of segments kept out of order; fewer if they are small, see `DEPARTURES.md`.
+    /// Upper bound of segments kept out of order; fewer if they are small, see `docs/rfc-departures.md`.
     pub reassembly_segments: u32,
     /// Challenge ACKs that one connection may send in any five seconds (RFC 5961 §7).
     pub challenge_acks: u8,

@@ -25,7 +25,7 @@
 //! # What it refuses
 //!
 //! It keeps no table of connections, no listener, no port, no IP address: those are the TCP module's. It does no I/O, reads
-//! no clock, spawns no thread, takes no lock. Where it departs from an RFC, `DEPARTURES.md` says so and why. A peer's
+//! no clock, spawns no thread, takes no lock. Where it departs from an RFC, `docs/rfc-departures.md` says so and why. A peer's
 //! fault is a [`DropReason`], never a panic.
 
 mod arrival;

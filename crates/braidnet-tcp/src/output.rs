@@ -164,12 +164,14 @@ impl<P: Payload> Tcb<P> {
     ) -> Transmit {
         let seq = self.sender.snd_nxt;
         let (offset, len, fin) = self.fill(seq, octets, cut);
+        // A probe may have been here before.
+        let retransmission = seq.is_before(self.sender.snd_max);
         self.sender.on_sent(now, len + u32::from(fin));
         Transmit {
             header: self.data_header(now, seq, len, fin),
             offset,
             len,
-            retransmission: false,
+            retransmission,
         }
     }
 

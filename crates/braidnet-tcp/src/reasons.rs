@@ -31,7 +31,7 @@ reasons! {
     ResetWithoutAck: "tcp_reset_without_ack";
     /// SYN-SENT: neither SYN nor RST (RFC 9293 §3.10.7.3).
     NeitherSynNorReset: "tcp_neither_syn_nor_reset";
-    /// Data or a FIN on a SYN; only the SYN was taken. See `DEPARTURES.md`.
+    /// Data or a FIN on a SYN; only the SYN was taken. See `docs/rfc-departures.md`.
     TextOnSyn: "tcp_text_on_syn";
     /// The peer's SYN once more; it was answered with our SYN-ACK once more.
     DuplicateSyn: "tcp_duplicate_syn";

@@ -180,7 +180,10 @@ impl Sender {
         ack: SeqNumber,
         field: u16,
     ) {
-        let newer = self.snd_wl1.is_before(seq)
+        // By its ACK a segment may be newer though it repeats old text; without its window, SND.UNA would carry the right
+        // edge past what the peer has announced.
+        let newer = self.snd_wl2.is_before(ack)
+            || self.snd_wl1.is_before(seq)
             || (self.snd_wl1 == seq && self.snd_wl2.is_at_or_before(ack));
         if !newer {
             return;

@@ -85,7 +85,7 @@ impl<P: Payload> Tcb<P> {
             segment.note(DropReason::PartlyOld);
         }
         // What carries only an ACK may stand at the right edge, where the peer's SND.NXT is once it has used up the
-        // window; the RFC's table would refuse it. See DEPARTURES.md.
+        // window; the RFC's table would refuse it. See docs/rfc-departures.md.
         let carries = segment.len() > 0 || segment.has(TcpFlags::RST);
         let at_edge = segment.seq == right && right != rcv_nxt;
         if segment.seq.is_after(right) || (at_edge && carries) {

@@ -91,7 +91,7 @@ fn sequence_numbers() {
         (Established, segment(ACK, right - 1, 0, 2), Some(PartlyBeyondWindow), answered, Established),
         (Established, segment(FIN | ACK, right, 0, 0), Some(BeyondWindow), answered, Established),
         (Established, segment(FIN | ACK, right - 1, 0, 1), Some(PartlyBeyondWindow), answered, Established),
-        // DEPARTURES.md: an ACK at the right edge counts.
+        // docs/rfc-departures.md: an ACK at the right edge counts.
         (Established, segment(ACK, right, 3, 0), None, &[], Established),
         (Established, segment(ACK, right + 1, 3, 0), Some(BeyondWindow), answered, Established),
         (Established, segment(ACK, i32::MAX, 3, 0), Some(BeyondWindow), answered, Established),

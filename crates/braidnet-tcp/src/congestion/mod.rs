@@ -108,7 +108,7 @@ impl Congestion {
         let window = &mut self.window;
         if window.cwnd < window.ssthresh {
             // One segment per segment acknowledged, as RFC 5681 §3.1 means it, by bytes (RFC 3465) since one ACK may
-            // cover many; see DEPARTURES.md.
+            // cover many; see docs/rfc-departures.md.
             let grown = window.cwnd.saturating_add(acked.bytes).min(window.ssthresh);
             window.cwnd = grown.min(MAX_CWND);
         } else {

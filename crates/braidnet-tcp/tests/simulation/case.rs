@@ -9,9 +9,9 @@ pub const MILLISECOND: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
 
 /// Most segments' worth of data that one side sends, so that a run stays short whatever the sizes.
-const SEGMENTS: u64 = 250;
+const SEGMENTS: u64 = 500;
 /// Most bytes that one side sends.
-const BYTES: u64 = 250_000;
+const BYTES: u64 = 1_000_000;
 
 /// Everything that a seed decides.
 #[derive(Clone, Debug)]
@@ -179,7 +179,7 @@ impl Path {
         let (corruption, reordering) = (most(0, 20, 100), most(0, 100, 500));
         let (rate, queue_bytes) = match weather {
             Weather::Perfect => (0, 0),
-            Weather::Congested => (random.between(20_000, 2_000_000), random.between(3_000, 60_000)),
+            Weather::Congested => (random.between(50_000, 5_000_000), random.between(3_000, 60_000)),
             _ => random.pick(&[(0, 0), (1_000_000, 200_000), (100_000, 20_000)]),
         };
         Path {
@@ -190,8 +190,7 @@ impl Path {
             reordering,
             jitter: random.sized(300 * MILLISECOND),
             rate,
-            // The longest packet must fit, whatever the queue.
-            queue_bytes: queue_bytes.max(70_000 * u64::from(queue_bytes == 200_000)).max(queue_bytes),
+            queue_bytes,
         }
     }
 
@@ -214,7 +213,7 @@ impl Side {
             lateness: random.pick(&[0, 0, 50 * MICROSECOND, 5 * MILLISECOND]),
             coalescing: random.pick(&[0, 0, 100 * MICROSECOND, 2 * MILLISECOND]),
             batch: random.pick(&[1, 1, 2, 8, 64]),
-            longest_cut: random.pick(&[u32::MAX, u32::MAX, 1000, 100]),
+            longest_cut: random.pick(&[u32::MAX, u32::MAX, u32::MAX, 1000, 100]),
             bytes: 0,
             write: Habit::draw(random, weather),
             read: Habit::draw(random, weather),
@@ -236,7 +235,7 @@ impl Habit {
     fn draw(random: &mut Random, weather: Weather) -> Habit {
         let perfect = weather == Weather::Perfect;
         Habit {
-            most: random.pick(&[u64::MAX, u64::MAX, 10_000, 1000, 100, 1]),
+            most: random.pick(&[u64::MAX, u64::MAX, u64::MAX, 10_000, 10_000, 1000, 100, 1]),
             pause: random.pick(&[0, 0, MILLISECOND, 20 * MILLISECOND]),
             long_pause: if perfect { 0 } else { random.sized(8 * SECOND) },
             long_pauses: if perfect { 0 } else { random.below(4) },
@@ -256,6 +255,8 @@ impl Habit {
 fn draw_config(random: &mut Random, weather: Weather) -> Config {
     let millis = Duration::from_millis;
     let buffer = |random: &mut Random| match random.below(8) {
+        // Small windows fill no queue.
+        _ if weather == Weather::Congested => random.between(20_000, 1 << 20) as u32,
         0 => 1 + random.below(200) as u32,
         1 => 1 << 30,
         2..5 => random.sized(20_000) as u32,
@@ -263,6 +264,8 @@ fn draw_config(random: &mut Random, weather: Weather) -> Config {
     };
     // Under weather that loses every other exchange, a side that gives up after some tries would be right to do so.
     let patient = if weather == Weather::Foul { 200 } else { 40 };
+    // RFC 6298's own lower bound, with which no delayed ACK looks like a loss: over a perfect link nothing goes twice.
+    let perfect = weather == Weather::Perfect;
     Config {
         receive_buffer_bytes: buffer(random),
         send_buffer_bytes: buffer(random),
@@ -272,7 +275,7 @@ fn draw_config(random: &mut Random, weather: Weather) -> Config {
         sack: random.chance(600),
         window_scale: random.chance(600),
         delayed_ack: random.pick(&[millis(0), millis(1), millis(40), millis(150)]),
-        min_rto: random.pick(&[millis(200), millis(200), millis(1000)]),
+        min_rto: if perfect { millis(1000) } else { random.pick(&[millis(200), millis(200), millis(1000)]) },
         max_rto: random.pick(&[millis(2000), millis(10_000), millis(60_000)]),
         clock_granularity: Duration::from_nanos(random.pick(&[1, 1, MICROSECOND, MILLISECOND, 10 * MILLISECOND])),
         time_wait: random.pick(&[millis(1), millis(2000), millis(60_000)]),
