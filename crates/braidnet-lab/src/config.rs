@@ -1,5 +1,6 @@
 //! One measurement's knobs.
 
+use crate::content::NUMBER_BYTES;
 use braidnet_codec::record::MARK_BYTES;
 use braidnet_codec::xdr::BatchShape;
 use braidnet_process::Architecture;
@@ -157,6 +158,12 @@ impl TtcpConfig {
                 mtu: self.mtu,
             });
         }
+        if self.transport == Transport::Udp && size < self.least_datagram() {
+            return Err(ConfigError::DatagramTooShort {
+                size,
+                least: self.least_datagram(),
+            });
+        }
         if self.presentation == Presentation::Xdr {
             if BatchShape::filling(size).is_err() {
                 return Err(ConfigError::UnevenRecord { size });
@@ -176,7 +183,7 @@ impl TtcpConfig {
         }
         if self.mode == Mode::Echo
             && self.transport == Transport::Tcp
-            && size > self.window_bytes as usize
+            && size > self.window_bytes as usize / 2
         {
             return Err(ConfigError::EchoAboveWindow {
                 size,
@@ -184,6 +191,14 @@ impl TtcpConfig {
             });
         }
         Ok(())
+    }
+
+    /// A datagram carries its number, eight bytes, and under XDR a batch behind it.
+    fn least_datagram(&self) -> usize {
+        match self.presentation {
+            Presentation::None => NUMBER_BYTES,
+            Presentation::Xdr => 2 * NUMBER_BYTES,
+        }
     }
 
     /// How many processors take from the device: all, but under `task` one of each pipeline.
@@ -231,6 +246,14 @@ pub enum ConfigError {
         /// Bytes of the message.
         size: usize,
     },
+    /// A datagram that has no room for its number.
+    #[error("a UDP message carries its number: it must have at least {least} bytes, not {size}")]
+    DatagramTooShort {
+        /// Bytes of the message.
+        size: usize,
+        /// The fewest that do.
+        least: usize,
+    },
     /// Records that a window cannot carry.
     #[error(
         "XDR messages of {size} bytes need a window of at least {least} bytes, not {window_bytes}: a record stays in the window until it is whole"
@@ -247,7 +270,7 @@ pub enum ConfigError {
     #[error("round trips (mode echo) carry bytes as they are: there is no XDR in them")]
     EchoPresentation,
     /// A round trip's message that cannot be on its way whole.
-    #[error("a round trip's message of {size} bytes must fit into the window of {window_bytes}")]
+    #[error("a round trip's message of {size} bytes must fit into half of the window of {window_bytes}")]
     EchoAboveWindow {
         /// Bytes of the message.
         size: usize,
@@ -445,7 +468,7 @@ mod tests {
                     size: 1 << 21,
                     ..good()
                 },
-                "a round trip's message of 2097152 bytes must fit into the window of 1048576",
+                "a round trip's message of 2097152 bytes must fit into half of the window of 1048576",
             ),
             (
                 TtcpConfig {

@@ -3,11 +3,22 @@
 
 pub mod compare;
 
+pub mod probe;
+
 mod config;
+mod content;
+mod deal;
+mod far;
+mod load;
+mod measure;
 mod result;
+mod rig;
+mod tally;
+mod ttcp;
 
 pub use config::{
     ConfigError, Direction, MAX_BATCH, MAX_CONNECTIONS, MAX_MTU, MAX_PROCESSORS, MAX_SIZE, MIN_MTU,
     MIN_WINDOW_BYTES, Mode, Presentation, Transport, TtcpConfig, UnknownWord,
 };
 pub use result::{LabError, RttResult, RunResult};
+pub use ttcp::run;

@@ -5,32 +5,34 @@ pub(super) const NONE: &str = "—";
 
 /// Three digits that matter and no more: 0.27, 3.41, 61.2, 1,071.
 pub(super) fn short(figure: f64) -> String {
+    match figure.abs() {
+        // Where rounding gives one more digit before the point, one fewer stands behind it.
+        size if size < 9.995 => with_decimals(figure, 2),
+        size if size < 99.95 => with_decimals(figure, 1),
+        _ => with_decimals(figure, 0),
+    }
+}
+
+/// A throughput, which keeps a decimal however great it is, so that a column of them lines up: 0.27, 61.2, 117.3.
+pub(super) fn throughput(figure: f64) -> String {
     with_decimals(figure, decimals(figure))
 }
 
-/// A figure and how far the true one may be off, both with as many decimals as the figure has by itself: 61.2 ± 0.3.
+/// How far off a throughput may be, with as many decimals as it has.
+pub(super) fn half(throughput: f64, half: Option<f64>) -> String {
+    half.map_or_else(|| NONE.to_owned(), |half| with_decimals(half, decimals(throughput)))
+}
+
+/// A throughput, and how far off it may be: 61.2 ± 0.3.
 pub(super) fn spread(figure: f64, half: Option<f64>) -> String {
     match half {
-        Some(_) => format!("{} ± {}", short(figure), self::half(figure, half)),
-        None => short(figure),
+        Some(_) => format!("{} ± {}", throughput(figure), self::half(figure, half)),
+        None => throughput(figure),
     }
 }
 
-/// How far the true figure may be off, with as many decimals as the figure has.
-pub(super) fn half(figure: f64, half: Option<f64>) -> String {
-    half.map_or_else(
-        || NONE.to_owned(),
-        |half| with_decimals(half, decimals(figure)),
-    )
-}
-
-/// How many decimals leave three digits. Where rounding gives one more digit before the point, one fewer stands behind it.
-fn decimals(figure: f64) -> usize {
-    match figure.abs() {
-        size if size < 9.995 => 2,
-        size if size < 99.95 => 1,
-        _ => 0,
-    }
+fn decimals(throughput: f64) -> usize {
+    if throughput.abs() < 9.995 { 2 } else { 1 }
 }
 
 fn with_decimals(figure: f64, decimals: usize) -> String {
@@ -105,6 +107,7 @@ mod tests {
         }
         assert_eq!(optional(None), "—");
         assert_eq!(spread(61.23, Some(0.06)), "61.2 ± 0.1");
+        assert_eq!(spread(117.26, Some(3.0)), "117.3 ± 3.0");
         assert_eq!(spread(0.5, None), "0.50");
         assert_eq!(microseconds(Some(341)), "0.34");
     }

@@ -76,7 +76,7 @@ pub fn describe(run: &Run) -> String {
             "throughput",
             format!(
                 "{} Gbit/s, {} messages/s",
-                format::short(run.throughput_gbps.median),
+                format::throughput(run.throughput_gbps.median),
                 format::short(per_second)
             ),
         );

@@ -81,10 +81,10 @@ struct Column {
 
 const COLUMNS: [Column; 13] = [
     column(["", "architecture"], |run| run.architecture.to_owned()),
-    column(["", "cpus"], |run| run.processors.to_string()),
+    column(["", "processors"], |run| run.processors.to_string()),
     column(["", "Gbit/s"], |run| {
         let steady = if run.settled { "" } else { "~" };
-        format!("{steady}{}", format::short(run.throughput_gbps.median))
+        format!("{steady}{}", format::throughput(run.throughput_gbps.median))
     }),
     column(["±", "90 %"], |run| {
         format::half(run.throughput_gbps.median, run.throughput_gbps.ci90)

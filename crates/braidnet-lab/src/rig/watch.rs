@@ -1,0 +1,116 @@
+//! What can be seen of stacks while they run.
+
+use crate::config::{Presentation, Transport, TtcpConfig};
+use crate::far::FarWatch;
+use crate::tally::Scope;
+use braidnet_codec::record::MARK_BYTES;
+use braidnet_stream::{Counters, Stream};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What can be seen of a rig while it runs.
+pub(crate) struct Watch {
+    stacks: Vec<WatchedStack>,
+    far: Option<FarWatch>,
+    received: Received,
+    /// Bytes that are received with every message, marks included.
+    wire_bytes: u64,
+    size: u64,
+    pub(crate) scope: Scope,
+}
+
+/// One of its stacks.
+pub(super) struct WatchedStack {
+    /// In front of its counters' names.
+    pub(super) prefix: &'static str,
+    pub(super) stream: Arc<Stream>,
+    pub(super) counters: Vec<Arc<Counters>>,
+}
+
+/// Who knows what the application has received.
+pub(super) enum Received {
+    /// A module of the first stack.
+    Module(&'static str),
+    /// The far end.
+    Far,
+}
+
+impl Watch {
+    fn sum(&self, module: &str, name: &str) -> u64 {
+        let stack = &self.stacks[0];
+        stack
+            .counters
+            .iter()
+            .fold(0, |sum, counters| sum.wrapping_add(counters.value(&stack.stream, module, name)))
+    }
+
+    /// Messages received so far.
+    pub(crate) fn messages(&self) -> u64 {
+        let bytes = match (&self.received, &self.far) {
+            (Received::Module(module), _) => self.sum(module, "bytes"),
+            (Received::Far, Some(far)) => far.bytes(),
+            (Received::Far, None) => 0,
+        };
+        bytes / self.wire_bytes
+    }
+
+    /// Bytes of a message.
+    pub(crate) fn message_bytes(&self) -> u64 {
+        self.size
+    }
+
+    /// Hash of what was received, and how many samples are in it.
+    pub(crate) fn tally(&self) -> (u64, u64) {
+        match (&self.received, &self.far) {
+            (Received::Module(module), _) => {
+                let samples = self.sum(module, "samples");
+                (self.sum(module, "hash"), samples)
+            }
+            (Received::Far, Some(far)) => far.tally(),
+            (Received::Far, None) => (0, 0),
+        }
+    }
+
+    /// Data segments that reached TCP, or the wire's other end, and those of them that were not next in order.
+    pub(crate) fn order(&self) -> (u64, u64) {
+        match (&self.received, &self.far) {
+            (Received::Far, Some(far)) => far.order(),
+            _ => (self.sum("tcp", "data_segments_in"), self.sum("tcp", "out_of_order")),
+        }
+    }
+
+    /// Every counter that is not zero.
+    pub(crate) fn counters(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for stack in &self.stacks {
+            let mut own = BTreeMap::new();
+            for counters in &stack.counters {
+                counters.collect(&stack.stream, &mut own);
+            }
+            let named = own.into_iter().filter(|(name, _)| !name.ends_with(".hash"));
+            all.extend(named.map(|(name, value)| (format!("{}{name}", stack.prefix), value)));
+        }
+        if let Some(far) = &self.far {
+            far.collect(&mut all);
+        }
+        all
+    }
+}
+
+impl Watch {
+    pub(super) fn new(
+        config: &TtcpConfig,
+        stacks: Vec<WatchedStack>,
+        far: Option<FarWatch>,
+        received: Received,
+        scope: Scope,
+    ) -> Watch {
+        let marked = matches!(received, Received::Far)
+            && config.transport == Transport::Tcp
+            && config.presentation == Presentation::Xdr;
+        let mark = if marked { MARK_BYTES } else { 0 };
+        let size = config.size as u64;
+        Watch { stacks, far, received, wire_bytes: size + mark as u64, size, scope }
+    }
+}
+

@@ -1,0 +1,262 @@
+//! One measurement, from its configuration to its result.
+
+use crate::config::{Mode, TtcpConfig};
+use crate::measure::{Cost, Metered, Notes, Phase};
+use crate::result::{LabError, RttResult, RunResult};
+use crate::rig::{Rig, Watch};
+use braidnet_process::{Idle, Running, RunningConfig, Suspended};
+use braidnet_sync::clock::Clock;
+use braidnet_sync::group::{Placement, allowed_processors};
+use braidnet_sync::lock::{Metering, set_metering};
+use core::num::NonZeroU32;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the conducting thread sleeps between two looks.
+const LOOK: Duration = Duration::from_micros(500);
+/// Without a message for so long a measurement is given up.
+const STALL: Duration = Duration::from_secs(5);
+/// Of so many acquisitions of locks one is timed where [`sync_sampling`](TtcpConfig::sync_sampling) is set.
+const SAMPLED: NonZeroU32 = NonZeroU32::new(16).unwrap();
+
+/// Measures one configuration.
+///
+/// # Errors
+/// [`LabError`]: if it cannot be measured as it is set, if the system refuses something, or if messages stop flowing.
+pub fn run(config: &TtcpConfig) -> Result<RunResult, LabError> {
+    config.validate()?;
+    let metered = config.sync_sampling.then(Sampling::on);
+    let phase = Arc::new(Phase::default());
+    let suspended = Suspended::spawn(&running_config(config.processors, config.pin)?, config.processors)?;
+    let rig = Rig::new(config, &phase, suspended.wakers())?;
+    let Rig { processors, watch, opening, times } = rig;
+    let (processors, notes) = meter(processors, &phase);
+    let running = suspended.start(processors);
+    if let Some(opening) = opening {
+        opening.call();
+    }
+    let conductor = Conductor { config, watches: &[&watch], phase: &phase, notes: &notes, running: &running };
+    let window = conductor.conduct();
+    let order = conductor.config.mode == Mode::Bulk;
+    let window = window.and_then(|window| conductor.await_hash(&watch).map(|()| window));
+    let tally = watch.tally();
+    let ended = running.stop();
+    drop(metered);
+    for finished in ended {
+        finished?;
+    }
+    let window = window?;
+    let mut result = window.result(config, &notes, order);
+    result.payload_hash = tally.0;
+    if config.mode == Mode::Echo {
+        result.rtt = Some(round_trips(&times.take(), &result));
+    }
+    Ok(result)
+}
+
+/// Lock waits are timed while this lives.
+struct Sampling;
+
+impl Sampling {
+    fn on() -> Sampling {
+        set_metering(Metering::Timed { one_in: SAMPLED });
+        Sampling
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        set_metering(Metering::Off);
+    }
+}
+
+/// How the threads of a measurement are set.
+pub(crate) fn running_config(threads: usize, pin: bool) -> Result<RunningConfig, LabError> {
+    let allowed = allowed_processors().map_err(LabError::Processors)?;
+    if pin && threads > allowed.len() {
+        return Err(LabError::NoSuchProcessor { processor: threads - 1, allowed: allowed.len() });
+    }
+    // Where every thread has a processor to itself, asking on costs nobody anything.
+    let poll = if threads <= allowed.len() { Duration::from_millis(1) } else { Duration::from_micros(20) };
+    let placement = if pin { Placement::Pinned(allowed) } else { Placement::Free };
+    Ok(RunningConfig { name: "ttcp".to_owned(), placement, idle: Idle { poll } })
+}
+
+/// Processors that note their costs, and where each does.
+pub(crate) fn meter(
+    processors: Vec<Vec<braidnet_process::Worker>>,
+    phase: &Arc<Phase>,
+) -> (Vec<Metered>, Vec<Arc<Notes>>) {
+    processors
+        .into_iter()
+        .map(|workers| {
+            let notes = Arc::new(Notes::default());
+            (Metered::new(workers, phase.clone(), notes.clone()), notes)
+        })
+        .unzip()
+}
+
+/// Whoever opens and closes the window. It sleeps in between.
+pub(crate) struct Conductor<'a> {
+    pub(crate) config: &'a TtcpConfig,
+    /// Stacks, or sets of stacks, that share nothing.
+    pub(crate) watches: &'a [&'a Watch],
+    pub(crate) phase: &'a Phase,
+    pub(crate) notes: &'a [Arc<Notes>],
+    pub(crate) running: &'a Running<Metered>,
+}
+
+/// What stood where at one moment.
+#[derive(Clone)]
+struct Reading {
+    nanos: u64,
+    messages: u64,
+    order: (u64, u64),
+    counters: BTreeMap<String, u64>,
+}
+
+/// The window, seen from outside.
+pub(crate) struct Window {
+    from: Reading,
+    to: Reading,
+    message_bytes: u64,
+}
+
+/// A look is taken anew if it took longer than this: somebody else was on the processor meanwhile.
+const LONG_LOOK_NANOS: u64 = 30_000;
+
+impl Conductor<'_> {
+    /// Waits for the warm-up to pass, opens the window, closes it when it is full, and waits for every processor's notes.
+    pub(crate) fn conduct(&self) -> Result<Window, LabError> {
+        let warmup = self.config.warmup;
+        // Every set of stacks is to be warm.
+        self.wait_until(|watches| {
+            let share = warmup / watches.len() as u64;
+            watches.iter().all(|watch| watch.messages() > share)
+        })?;
+        self.advance();
+        let from = self.read();
+        std::thread::sleep(self.config.min_duration);
+        let messages = self.config.messages;
+        self.wait_until(|watches| total(watches) >= from.messages + messages)?;
+        let to = self.read();
+        self.advance();
+        self.wait_until(|_| self.notes.iter().all(|notes| notes.has(true)))?;
+        Ok(Window { from, to, message_bytes: self.watches[0].message_bytes() })
+    }
+
+    /// Waits until everything that the hash covers has arrived.
+    fn await_hash(&self, watch: &Watch) -> Result<(), LabError> {
+        let samples = watch.scope.samples;
+        self.wait_until(|_| watch.tally().1 >= samples)
+    }
+
+    fn advance(&self) {
+        self.phase.advance();
+        for waker in self.running.wakers() {
+            waker.unpark();
+        }
+    }
+
+    fn read(&self) -> Reading {
+        let clock = Clock::shared();
+        let mut attempts = 0;
+        let (nanos, messages) = loop {
+            let before = clock.now_nanos();
+            let messages = total(self.watches);
+            let after = clock.now_nanos();
+            attempts += 1;
+            if after - before < LONG_LOOK_NANOS || attempts == 10 {
+                break (before + (after - before) / 2, messages);
+            }
+        };
+        let order = self.watches.iter().map(|watch| watch.order()).fold((0, 0), |sum, order| {
+            (sum.0 + order.0, sum.1 + order.1)
+        });
+        Reading { nanos, messages, order, counters: self.watches[0].counters() }
+    }
+
+    /// Sleeps until `done`, or until nothing passes any more.
+    fn wait_until(&self, done: impl Fn(&[&Watch]) -> bool) -> Result<(), LabError> {
+        let clock = Clock::shared();
+        let (mut seen, mut since) = (total(self.watches), clock.now_nanos());
+        while !done(self.watches) {
+            std::thread::sleep(LOOK);
+            let (messages, now) = (total(self.watches), clock.now_nanos());
+            if messages != seen {
+                (seen, since) = (messages, now);
+            } else if self.running.is_finished() || now - since > STALL.as_nanos() as u64 {
+                return Err(LabError::Stalled {
+                    seconds: STALL.as_secs(),
+                    messages,
+                    state: self.state(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every counter, in one line.
+    fn state(&self) -> String {
+        let named = self.watches.iter().flat_map(|watch| watch.counters());
+        named.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn total(watches: &[&Watch]) -> u64 {
+    watches.iter().map(|watch| watch.messages()).sum()
+}
+
+impl Window {
+    /// Application bits per nanosecond.
+    pub(crate) fn throughput_gbps(&self) -> f64 {
+        let bits = (self.to.messages - self.from.messages) * self.message_bytes * 8;
+        bits as f64 / (self.to.nanos - self.from.nanos).max(1) as f64
+    }
+
+    fn result(&self, config: &TtcpConfig, notes: &[Arc<Notes>], ordered: bool) -> RunResult {
+        let messages = self.to.messages.saturating_sub(self.from.messages);
+        let wall_ns = self.to.nanos.saturating_sub(self.from.nanos).max(1);
+        let costs: Vec<Cost> = notes.iter().filter_map(|notes| notes.cost()).collect();
+        // Each processor's rates are those of its own window.
+        let scaled = |of: fn(&Cost) -> u64| -> f64 {
+            costs.iter().map(|cost| of(cost) as f64 * wall_ns as f64 / cost.wall_ns as f64).sum()
+        };
+        let each = |sum: f64| sum / messages.max(1) as f64;
+        let (data, misplaced) =
+            (self.to.order.0 - self.from.order.0, self.to.order.1 - self.from.order.1);
+        let counted = self.to.counters.iter().map(|(name, value)| {
+            let before = self.from.counters.get(name).copied().unwrap_or(0);
+            (name.clone(), value.wrapping_sub(before))
+        });
+        RunResult {
+            messages,
+            wall_ns,
+            bytes: messages * config.size as u64,
+            throughput_gbps: self.throughput_gbps(),
+            cpu_ns_per_message: each(scaled(|cost| cost.cpu_ns)),
+            user_ms: scaled(|cost| cost.usage.user_nanos) / 1e6,
+            system_ms: scaled(|cost| cost.usage.system_nanos) / 1e6,
+            voluntary_switches: costs.iter().map(|cost| cost.usage.voluntary_switches).sum(),
+            involuntary_switches: costs.iter().map(|cost| cost.usage.involuntary_switches).sum(),
+            sync_ns_per_message: each(scaled(|cost| cost.waited_ns)),
+            out_of_order_percent: match ordered && data > 0 {
+                true => misplaced as f64 * 100.0 / data as f64,
+                false => 0.0,
+            },
+            rtt: None,
+            payload_hash: 0,
+            counters: counted.filter(|(_, value)| *value > 0).collect(),
+        }
+    }
+}
+
+fn round_trips(times: &hdrhistogram::Histogram<u64>, result: &RunResult) -> RttResult {
+    RttResult {
+        p50_ns: times.value_at_quantile(0.5),
+        p99_ns: times.value_at_quantile(0.99),
+        p999_ns: times.value_at_quantile(0.999),
+        round_trips_per_second: result.messages as f64 * 1e9 / result.wall_ns as f64,
+    }
+}
