@@ -121,7 +121,11 @@ impl Case {
             };
             // Two streams in three wrap somewhere, or pass the middle, where the sign of a difference turns.
             let before = random.below(2 * host.bytes as u64 + 4) as u32;
-            host.iss = random.pick(&[u32::MAX - before, (1 << 31) - before.min(1 << 30), random.clone().word() as u32]);
+            host.iss = random.pick(&[
+                u32::MAX - before,
+                (1 << 31) - before.min(1 << 30),
+                random.clone().word() as u32,
+            ]);
         }
         let last = random.below(6) as usize;
         if let Some(host) = hosts.get_mut(last) {
@@ -152,10 +156,23 @@ impl Case {
     /// How long nothing at all may happen: see the head of `main.rs`.
     pub fn patience(&self) -> u64 {
         let nanos = |duration: Duration| duration.as_nanos() as u64;
-        let max_rto = self.hosts.iter().map(|host| nanos(host.config.max_rto)).max().unwrap_or(0);
+        let max_rto = self
+            .hosts
+            .iter()
+            .map(|host| nanos(host.config.max_rto))
+            .max()
+            .unwrap_or(0);
         let pause = |habit: &Habit| habit.pause + habit.long_pause;
-        let pauses: u64 = self.hosts.iter().map(|host| pause(&host.write) + pause(&host.read) + host.closes_at).sum();
-        let line: u64 = self.paths.iter().map(|path| path.delay + path.jitter + path.drain()).sum();
+        let pauses: u64 = self
+            .hosts
+            .iter()
+            .map(|host| pause(&host.write) + pause(&host.read) + host.closes_at)
+            .sum();
+        let line: u64 = self
+            .paths
+            .iter()
+            .map(|path| path.delay + path.jitter + path.drain())
+            .sum();
         let rounds = match self.weather {
             Weather::Perfect => 2,
             Weather::Congested | Weather::Fair => 12,
@@ -179,7 +196,10 @@ impl Path {
         let (corruption, reordering) = (most(0, 20, 100), most(0, 100, 500));
         let (rate, queue_bytes) = match weather {
             Weather::Perfect => (0, 0),
-            Weather::Congested => (random.between(50_000, 5_000_000), random.between(3_000, 60_000)),
+            Weather::Congested => (
+                random.between(50_000, 5_000_000),
+                random.between(3_000, 60_000),
+            ),
             _ => random.pick(&[(0, 0), (1_000_000, 200_000), (100_000, 20_000)]),
         };
         Path {
@@ -196,7 +216,9 @@ impl Path {
 
     /// Time in which a full queue empties.
     pub fn drain(&self) -> u64 {
-        (self.queue_bytes * SECOND).checked_div(self.rate).unwrap_or(0)
+        (self.queue_bytes * SECOND)
+            .checked_div(self.rate)
+            .unwrap_or(0)
     }
 }
 
@@ -207,7 +229,12 @@ impl Side {
         Side {
             mss,
             iss: 0,
-            timestamp_offset: random.pick(&[0, u32::MAX - 500, (1 << 31) - 500, random.clone().word() as u32]),
+            timestamp_offset: random.pick(&[
+                0,
+                u32::MAX - 500,
+                (1 << 31) - 500,
+                random.clone().word() as u32,
+            ]),
             clock_start: random.pick(&[0, SECOND, random.clone().below(1 << 50)]),
             granularity: nanos_of(config.clock_granularity),
             lateness: random.pick(&[0, 0, 50 * MICROSECOND, 5 * MILLISECOND]),
@@ -225,7 +252,11 @@ impl Side {
 
     /// About how many bytes its segments carry at least.
     fn grain(&self) -> u64 {
-        let window = u64::from(self.config.receive_buffer_bytes.min(self.config.send_buffer_bytes));
+        let window = u64::from(
+            self.config
+                .receive_buffer_bytes
+                .min(self.config.send_buffer_bytes),
+        );
         let cut = u64::from(self.longest_cut).min(u64::from(self.mss));
         window.min(cut).min(self.write.most).max(1)
     }
@@ -275,9 +306,19 @@ fn draw_config(random: &mut Random, weather: Weather) -> Config {
         sack: random.chance(600),
         window_scale: random.chance(600),
         delayed_ack: random.pick(&[millis(0), millis(1), millis(40), millis(150)]),
-        min_rto: if perfect { millis(1000) } else { random.pick(&[millis(200), millis(200), millis(1000)]) },
+        min_rto: if perfect {
+            millis(1000)
+        } else {
+            random.pick(&[millis(200), millis(200), millis(1000)])
+        },
         max_rto: random.pick(&[millis(2000), millis(10_000), millis(60_000)]),
-        clock_granularity: Duration::from_nanos(random.pick(&[1, 1, MICROSECOND, MILLISECOND, 10 * MILLISECOND])),
+        clock_granularity: Duration::from_nanos(random.pick(&[
+            1,
+            1,
+            MICROSECOND,
+            MILLISECOND,
+            10 * MILLISECOND,
+        ])),
         time_wait: random.pick(&[millis(1), millis(2000), millis(60_000)]),
         retransmissions: patient,
         syn_retransmissions: patient,

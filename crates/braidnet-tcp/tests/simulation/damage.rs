@@ -8,7 +8,9 @@ use braidnet_wire::tcp::{self, SackBlock, TcpFlags};
 
 /// The packet of host `from` with one to three fields of its header changed.
 pub fn damage(from: usize, intact: Packet, random: &mut Random) -> Packet {
-    let Ok(parsed) = tcp::parse(&intact) else { return intact };
+    let Ok(parsed) = tcp::parse(&intact) else {
+        return intact;
+    };
     let mut header = parsed.header;
     let mut data = intact[parsed.header_len..].to_vec();
     for _ in 0..random.between(1, 3) {
@@ -23,7 +25,10 @@ pub fn damage(from: usize, intact: Packet, random: &mut Random) -> Packet {
             7 => {
                 header.sack_count = random.below(5) as u8;
                 let edge = header.ack;
-                header.sack = [(); 4].map(|()| SackBlock { left: near(random, edge), right: near(random, edge) });
+                header.sack = [(); 4].map(|()| SackBlock {
+                    left: near(random, edge),
+                    right: near(random, edge),
+                });
             }
             8 => {
                 header.present = random.below(16) as u8;
@@ -41,5 +46,9 @@ pub fn damage(from: usize, intact: Packet, random: &mut Random) -> Packet {
 /// A number near another, by a distance of any size.
 pub fn near(random: &mut Random, place: SeqNumber) -> SeqNumber {
     let distance = random.sized(1 << 32) as u32;
-    if random.chance(500) { place + distance } else { place - distance }
+    if random.chance(500) {
+        place + distance
+    } else {
+        place - distance
+    }
 }

@@ -44,6 +44,9 @@ pub struct Host {
     fault_done: bool,
 }
 
+/// Bytes released, delivered and taken by the application, and the state.
+pub type Progress = (usize, usize, usize, Option<State>);
+
 /// What one step works with beside the host.
 pub struct World<'a> {
     pub now: u64,
@@ -80,7 +83,12 @@ impl Host {
     /// Calls the other host.
     pub fn connect(&mut self, world: &mut World<'_>) -> Verdict {
         let now = self.clock(world.now);
-        let tcb = Tcb::connect(&self.side.config, SeqNumber::new(self.side.iss), self.side.mss, now);
+        let tcb = Tcb::connect(
+            &self.side.config,
+            SeqNumber::new(self.side.iss),
+            self.side.mss,
+            now,
+        );
         self.start(tcb);
         self.settle(world)
     }
@@ -88,12 +96,17 @@ impl Host {
     /// When it next has something to do.
     pub fn next(&self) -> Option<u64> {
         let timer = self.timer.map(|(_, at)| at);
-        [self.look_at, timer, self.write_at, self.read_at].into_iter().flatten().min()
+        [self.look_at, timer, self.write_at, self.read_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether its connection has been and is over.
     pub fn is_closed(&self) -> bool {
-        self.tcb.as_ref().is_some_and(|tcb| tcb.state() == State::Closed)
+        self.tcb
+            .as_ref()
+            .is_some_and(|tcb| tcb.state() == State::Closed)
     }
 
     pub fn state(&self) -> Option<State> {
@@ -101,12 +114,23 @@ impl Host {
     }
 
     /// What has been brought about; it grows while there is progress.
-    pub fn progress(&self, oracle: &Oracle) -> (usize, usize, Option<State>) {
-        (self.released, oracle.accounts[self.at].delivered, self.state())
+    pub fn progress(&self, oracle: &Oracle) -> Progress {
+        let account = &oracle.accounts[self.at];
+        (
+            self.released,
+            account.delivered,
+            account.taken,
+            self.state(),
+        )
     }
 
     pub fn describe(&self) -> String {
-        format!("host {}: {:?}, {:?}", self.at, self.tcb.as_ref().map(Tcb::status), self.events)
+        format!(
+            "host {}: {:?}, {:?}",
+            self.at,
+            self.tcb.as_ref().map(Tcb::status),
+            self.events
+        )
     }
 
     /// The device has a packet.
@@ -123,7 +147,9 @@ impl Host {
         if self.look_at.is_some_and(|at| at <= now) {
             self.look_at = None;
             for _ in 0..self.side.batch {
-                let Some(packet) = self.inbox.pop_front() else { break };
+                let Some(packet) = self.inbox.pop_front() else {
+                    break;
+                };
                 self.arrive(world, packet)?;
             }
             if !self.inbox.is_empty() {
@@ -172,7 +198,9 @@ impl Host {
         if tcp::verify(&ADDRESSES[from], &ADDRESSES[self.at], &packet).is_err() {
             return Ok(());
         }
-        let Ok(parsed) = tcp::parse(&packet) else { return Ok(()) };
+        let Ok(parsed) = tcp::parse(&packet) else {
+            return Ok(());
+        };
         let now = self.clock(world.now);
         let chunk = Chunk::new(packet, parsed.header_len, &self.ledger);
         let mut header = parsed.header;
@@ -207,7 +235,9 @@ impl Host {
             return self.start(tcb);
         }
         if let Some(reset) = reset_for(header, len) {
-            world.link.send(world.now, 1 - self.at, packet(self.at, &reset, &[]));
+            world
+                .link
+                .send(world.now, 1 - self.at, packet(self.at, &reset, &[]));
         }
     }
 
@@ -235,9 +265,13 @@ impl Host {
             return Ok(());
         }
         let bad = Events::RESET | Events::REFUSED | Events::TIMED_OUT;
-        demand(!events.intersects(bad), Law::Events, || format!("host {at}: {events:?} after {before:?}"))?;
+        demand(!events.intersects(bad), Law::Events, || {
+            format!("host {at}: {events:?} after {before:?}")
+        })?;
         let once = Events::CONNECTED | Events::END_OF_DATA | Events::CLOSED;
-        demand(!events.intersects(before & once), Law::Events, || format!("host {at}: {events:?} after {before:?}"))?;
+        demand(!events.intersects(before & once), Law::Events, || {
+            format!("host {at}: {events:?} after {before:?}")
+        })?;
         if events.contains(Events::END_OF_DATA) {
             world.oracle.ends(at)?;
         }
@@ -245,7 +279,9 @@ impl Host {
     }
 
     fn release(&mut self, world: &mut World<'_>) -> Verdict {
-        let Some(tcb) = &mut self.tcb else { return Ok(()) };
+        let Some(tcb) = &mut self.tcb else {
+            return Ok(());
+        };
         self.released += tcb.take_acked() as usize;
         if world.damaged {
             return Ok(());
@@ -256,7 +292,9 @@ impl Host {
     fn expire(&mut self, world: &mut World<'_>) -> Verdict {
         self.timer = None;
         let now = self.clock(world.now);
-        let Some(tcb) = &mut self.tcb else { return Ok(()) };
+        let Some(tcb) = &mut self.tcb else {
+            return Ok(());
+        };
         let events = tcb.on_deadline(now);
         world.trace.timer(world.now, self.at, events);
         self.happened(world, events)
@@ -315,8 +353,12 @@ impl Host {
                 1 => 0,
                 _ => max.min(longest),
             };
-            let Some(tcb) = &mut self.tcb else { return Ok(()) };
-            let Some(mut transmit) = tcb.poll_transmit(now, cut) else { return Ok(()) };
+            let Some(tcb) = &mut self.tcb else {
+                return Ok(());
+            };
+            let Some(mut transmit) = tcb.poll_transmit(now, cut) else {
+                return Ok(());
+            };
             let status = tcb.status();
             self.segments_sent += 1;
             self.segments_repeated += u64::from(transmit.retransmission);
@@ -340,7 +382,9 @@ impl Host {
                 world.link.send(world.now, 1 - self.at, packet);
             }
         }
-        demand(false, Law::Endless, || format!("host {} has {ENDLESS} segments to send at once", self.at))
+        demand(false, Law::Endless, || {
+            format!("host {} has {ENDLESS} segments to send at once", self.at)
+        })
     }
 
     /// What is held, what is awaited, and how long TIME-WAIT lasts.
@@ -350,11 +394,24 @@ impl Host {
         let (bytes, pieces) = (self.ledger.bytes.get(), self.ledger.pieces.get());
         let account = &world.oracle.accounts[self.at];
         let unread = account.delivered - account.taken;
-        let what = || format!("host {}: {bytes} bytes in {pieces} pieces out of order, {status:?}", self.at);
-        demand(status.state == State::Closed || unread == status.unread_bytes as usize, Law::Memory, what)?;
+        let what = || {
+            format!(
+                "host {}: {bytes} bytes in {pieces} pieces out of order, {status:?}",
+                self.at
+            )
+        };
+        demand(
+            status.state == State::Closed || unread == status.unread_bytes as usize,
+            Law::Memory,
+            what,
+        )?;
         let room = config.receive_buffer_bytes as usize;
         demand(bytes == 0 || bytes + unread <= room, Law::Memory, what)?;
-        demand(pieces <= config.reassembly_segments as usize, Law::Memory, what)?;
+        demand(
+            pieces <= config.reassembly_segments as usize,
+            Law::Memory,
+            what,
+        )?;
         let over = status.state == State::Closed;
         demand(!over || bytes == 0, Law::Memory, what)?;
         let awaits = status.snd_una != status.snd_nxt || status.unsent_bytes > 0;
@@ -366,7 +423,9 @@ impl Host {
             (State::Closed, Some(since)) if !world.damaged => {
                 let stayed = world.now - since + self.side.granularity;
                 let asked = nanos_of(config.time_wait);
-                demand(stayed >= asked, Law::TimeWait, || format!("host {}: {stayed} of {asked} ns", self.at))?;
+                demand(stayed >= asked, Law::TimeWait, || {
+                    format!("host {}: {stayed} of {asked} ns", self.at)
+                })?;
             }
             _ => {}
         }
@@ -376,7 +435,9 @@ impl Host {
     fn schedule(&mut self, world: &mut World<'_>) {
         let now = world.now;
         let Some(tcb) = &self.tcb else { return };
-        let deadline = tcb.deadline().filter(|_| self.fault != Some(Fault::NoTimers));
+        let deadline = tcb
+            .deadline()
+            .filter(|_| self.fault != Some(Fault::NoTimers));
         if self.timer.map(|(at, _)| at) != deadline {
             let late = self.random.below(self.side.lateness + 1);
             // A deadline that has come already waits for the clock to move, as it would for a real one.
@@ -391,11 +452,18 @@ impl Host {
             !account.closed && tcb.state() != State::SynSent && tcb.state().may_send() && peer_done
         };
         if may_write && self.write_at.is_none() {
-            let earliest = if account.written < self.side.bytes { 0 } else { self.side.closes_at };
+            let earliest = if account.written < self.side.bytes {
+                0
+            } else {
+                self.side.closes_at
+            };
             let at = now + self.side.write.pause(&mut self.random);
             self.write_at = Some(at.max(earliest));
         }
-        if account.taken < account.delivered && self.read_at.is_none() && tcb.state() != State::Closed {
+        if account.taken < account.delivered
+            && self.read_at.is_none()
+            && tcb.state() != State::Closed
+        {
             self.read_at = Some(now + self.side.read.pause(&mut self.random));
         }
     }
@@ -407,7 +475,8 @@ pub fn packet(from: usize, header: &TcpHeader, data: &[u8]) -> Packet {
     let mut packet = vec![0; header_len + data.len()];
     packet[header_len..].copy_from_slice(data);
     let (here, there) = (&ADDRESSES[from], &ADDRESSES[1 - from]);
-    let rest = Sum::pseudo_header(here, there, tcp::PROTOCOL, packet.len() as u32).combine(Sum::of(data));
+    let rest =
+        Sum::pseudo_header(here, there, tcp::PROTOCOL, packet.len() as u32).combine(Sum::of(data));
     tcp::emit_sealed(header, 1 + from as u16, 2 - from as u16, rest, &mut packet);
     packet
 }
@@ -432,7 +501,12 @@ impl Chunk {
         let end = packet.len();
         ledger.bytes.set(ledger.bytes.get() + end - start);
         ledger.pieces.set(ledger.pieces.get() + 1);
-        Chunk { packet, start, end, ledger: ledger.clone() }
+        Chunk {
+            packet,
+            start,
+            end,
+            ledger: ledger.clone(),
+        }
     }
 
     fn into_bytes(self) -> Vec<u8> {
@@ -460,7 +534,9 @@ impl Payload for Chunk {
 
     fn truncate(&mut self, n: usize) {
         assert!(n <= self.len(), "truncated to {n} of {}", self.len());
-        self.ledger.bytes.set(self.ledger.bytes.get() - (self.len() - n));
+        self.ledger
+            .bytes
+            .set(self.ledger.bytes.get() - (self.len() - n));
         self.end = self.start + n;
     }
 }

@@ -21,7 +21,7 @@
 //! | open and close | passive and simultaneous; either first, or both at once |
 //!
 //! The laws that must hold are those of [`Law`](oracle::Law). The bound on silence: while the network lets packets
-//! through, something must be brought about (a byte delivered, a byte released, a change of state) within the pauses of
+//! through, something must be brought about (a byte delivered, taken or released, a change of state) within the pauses of
 //! the applications, four times the length of the line, one second, and a number of retransmission timeouts at their
 //! upper bound: 2 over a perfect link, 12 over one that loses up to 3 %, 40 over one that loses up to a quarter each way
 //! (where four exchanges in ten succeed).
@@ -52,7 +52,10 @@ const DAMAGE: u64 = 20;
 
 fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")),
+    )
 }
 
 /// Runs every seed that is asked for, and says how to replay the ones that fail.
@@ -84,7 +87,9 @@ fn each(test: &str, run: fn(u64, bool) -> Result<Report, Violation>) -> Vec<Repo
 
 #[test]
 fn seeds() {
-    let reports = each("seeds", |seed, trace| Run::new(Case::draw(seed), None, trace).finish());
+    let reports = each("seeds", |seed, trace| {
+        Run::new(Case::draw(seed), None, trace).finish()
+    });
     if reports.len() >= SEEDS as usize {
         // Each thing that the link does to packets was done, often.
         let total = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
@@ -108,7 +113,9 @@ fn seeds() {
 /// and what is held stays bounded.
 #[test]
 fn damaged_headers() {
-    each("damaged_headers", |seed, trace| Run::new(Case::draw(seed).damaged(DAMAGE), None, trace).finish());
+    each("damaged_headers", |seed, trace| {
+        Run::new(Case::draw(seed).damaged(DAMAGE), None, trace).finish()
+    });
 }
 
 #[test]
@@ -128,7 +135,10 @@ fn planted_faults_are_found() {
             match Run::new(Case::draw(seed), Some(fault), false).finish() {
                 Ok(_) => {}
                 Err(violation) => {
-                    assert!(laws.contains(&violation.law), "{fault:?}, seed {seed}: {violation}");
+                    assert!(
+                        laws.contains(&violation.law),
+                        "{fault:?}, seed {seed}: {violation}"
+                    );
                     found += 1;
                 }
             }
@@ -139,8 +149,15 @@ fn planted_faults_are_found() {
 
 #[test]
 fn all_weathers_are_drawn() {
-    for weather in [Weather::Perfect, Weather::Congested, Weather::Fair, Weather::Foul] {
-        let drawn = (0..100).filter(|seed| Case::draw(*seed).weather == weather).count();
+    for weather in [
+        Weather::Perfect,
+        Weather::Congested,
+        Weather::Fair,
+        Weather::Foul,
+    ] {
+        let drawn = (0..100)
+            .filter(|seed| Case::draw(*seed).weather == weather)
+            .count();
         assert!(drawn >= 10, "{weather:?}: {drawn}");
     }
 }

@@ -65,7 +65,10 @@ pub fn demand(holds: bool, law: Law, detail: impl FnOnce() -> String) -> Verdict
     if holds {
         Ok(())
     } else {
-        Err(Violation { law, detail: detail() })
+        Err(Violation {
+            law,
+            detail: detail(),
+        })
     }
 }
 
@@ -150,7 +153,13 @@ impl Oracle {
     }
 
     /// Host `from`'s engine sends a segment with this data.
-    pub fn sends(&mut self, from: usize, transmit: &Transmit, data: &[u8], status: &Status) -> Verdict {
+    pub fn sends(
+        &mut self,
+        from: usize,
+        transmit: &Transmit,
+        data: &[u8],
+        status: &Status,
+    ) -> Verdict {
         let header = &transmit.header;
         if header.flags.contains(TcpFlags::RST) {
             return Ok(());
@@ -165,7 +174,11 @@ impl Oracle {
         let probe = octets(header, data.len()) <= 1;
         let new = !transmit.retransmission && !data.is_empty() && !probe;
         let fin = u32::from(header.flags.contains(TcpFlags::FIN));
-        demand(!new || status.pipe <= status.cwnd + fin, Law::Congestion, || format!("host {from}: {status:?}"))?;
+        demand(
+            !new || status.pipe <= status.cwnd + fin,
+            Law::Congestion,
+            || format!("host {from}: {status:?}"),
+        )?;
         let start = header.seq - own.iss;
         let end = start + octets(header, data.len());
         own.wasted += own.sent.min(end).saturating_sub(start + 1);
@@ -184,12 +197,18 @@ impl Oracle {
         if end > start && !header.flags.contains(TcpFlags::SYN) {
             let from_byte = start as usize - 1;
             let ours = own.stream[..own.written].get(from_byte..from_byte + data.len());
-            demand(ours == Some(data), Law::Bytes, || format!("{} are not from the stream", what()))?;
+            demand(ours == Some(data), Law::Bytes, || {
+                format!("{} are not from the stream", what())
+            })?;
             let last = 1 + own.written as u32 + u32::from(own.closed);
             demand(end <= last, Law::Bytes, || format!("{} of {last}", what()))?;
-            demand(data.len() as u32 <= largest, Law::SegmentSize, || format!("{}, at most {largest}", what()))?;
+            demand(data.len() as u32 <= largest, Law::SegmentSize, || {
+                format!("{}, at most {largest}", what())
+            })?;
             let inside = end <= own.edge_heard || end - start == 1;
-            demand(inside, Law::Window, || format!("{}, the window ends at {}", what(), own.edge_heard))?;
+            demand(inside, Law::Window, || {
+                format!("{}, the window ends at {}", what(), own.edge_heard)
+            })?;
         }
         let repeated = end > start && start < own.sent;
         demand(transmit.retransmission == repeated, Law::Label, || {
@@ -205,21 +224,31 @@ impl Oracle {
         let shift = self.shift(from, header);
         let (own, peer) = self.pair(from);
         let ack = header.ack - peer.iss;
-        demand(ack >= own.acked, Law::AckMonotone, || format!("host {from}: {ack} after {}", own.acked))?;
+        demand(ack >= own.acked, Law::AckMonotone, || {
+            format!("host {from}: {ack} after {}", own.acked)
+        })?;
         let arrived = own.heard.prefix();
-        demand(ack <= arrived, Law::AckOfArrived, || format!("host {from}: {ack} of {arrived}"))?;
+        demand(ack <= arrived, Law::AckOfArrived, || {
+            format!("host {from}: {ack} of {arrived}")
+        })?;
         for block in header.sack_blocks() {
             let (left, right) = (block.left - peer.iss, block.right - peer.iss);
             let arrived = left > ack && own.heard.covers(left, right);
-            demand(arrived, Law::AckOfArrived, || format!("host {from}: SACK of {left} to {right}, ACK {ack}"))?;
+            demand(arrived, Law::AckOfArrived, || {
+                format!("host {from}: SACK of {left} to {right}, ACK {ack}")
+            })?;
         }
         own.acked = ack;
         let edge = ack + (u32::from(header.window) << shift);
         let rounded = (1 << shift) - 1;
-        demand(edge + rounded >= own.announced, Law::RightEdge, || format!("host {from}: {edge} after {}", own.announced))?;
+        demand(edge + rounded >= own.announced, Law::RightEdge, || {
+            format!("host {from}: {edge} after {}", own.announced)
+        })?;
         // SYN and FIN have places and take no room.
         let room = 2 + own.taken as u64 + u64::from(own.receive_buffer);
-        demand(u64::from(edge) <= room, Law::Promise, || format!("host {from}: up to {edge}, room up to {room}"))?;
+        demand(u64::from(edge) <= room, Law::Promise, || {
+            format!("host {from}: up to {edge}, room up to {room}")
+        })?;
         own.announced = own.announced.max(edge);
         Ok(())
     }
@@ -228,19 +257,30 @@ impl Oracle {
         let agreed = self.agreed(TcpHeader::HAS_TIMESTAMPS);
         let present = header.has(TcpHeader::HAS_TIMESTAMPS);
         if !header.flags.contains(TcpFlags::SYN) {
-            demand(present == agreed, Law::Timestamps, || format!("host {from}: agreed {agreed}, {header:?}"))?;
+            demand(present == agreed, Law::Timestamps, || {
+                format!("host {from}: agreed {agreed}, {header:?}")
+            })?;
         }
         if !present {
             return Ok(());
         }
         let (own, peer) = self.pair(from);
-        let later = |value: u32, than: Option<u32>| than.is_none_or(|than| value.wrapping_sub(than) as i32 >= 0);
-        demand(later(header.ts_value, own.timestamp), Law::Timestamps, || {
-            format!("host {from}: {} after {:?}", header.ts_value, own.timestamp)
-        })?;
+        let later = |value: u32, than: Option<u32>| {
+            than.is_none_or(|than| value.wrapping_sub(than) as i32 >= 0)
+        };
+        demand(
+            later(header.ts_value, own.timestamp),
+            Law::Timestamps,
+            || format!("host {from}: {} after {:?}", header.ts_value, own.timestamp),
+        )?;
         own.timestamp = Some(header.ts_value);
-        let echo = header.ts_echo == 0 || peer.timestamp.is_some_and(|latest| later(latest, Some(header.ts_echo)));
-        demand(echo, Law::Timestamps, || format!("host {from}: echoes {}, which was not sent", header.ts_echo))
+        let echo = header.ts_echo == 0
+            || peer
+                .timestamp
+                .is_some_and(|latest| later(latest, Some(header.ts_echo)));
+        demand(echo, Law::Timestamps, || {
+            format!("host {from}: echoes {}, which was not sent", header.ts_echo)
+        })
     }
 
     /// The next data for host `to`'s application.
@@ -249,8 +289,18 @@ impl Oracle {
         let end = own.delivered + data.len();
         let expected = peer.stream[..peer.written].get(own.delivered..end);
         demand(expected == Some(data), Law::Bytes, || {
-            let at = expected.map_or(0, |expected| expected.iter().zip(data).take_while(|(a, b)| a == b).count());
-            format!("host {to}: byte {} of {} is not the one that was sent", own.delivered + at, peer.written)
+            let at = expected.map_or(0, |expected| {
+                expected
+                    .iter()
+                    .zip(data)
+                    .take_while(|(a, b)| a == b)
+                    .count()
+            });
+            format!(
+                "host {to}: byte {} of {} is not the one that was sent",
+                own.delivered + at,
+                peer.written
+            )
         })?;
         own.delivered = end;
         Ok(())
@@ -260,18 +310,29 @@ impl Oracle {
     pub fn ends(&mut self, to: usize) -> Verdict {
         let (own, peer) = self.pair(to);
         let all = peer.closed && own.delivered == peer.written;
-        demand(all, Law::Events, || format!("host {to}: end of data after {} of {} bytes", own.delivered, peer.written))
+        demand(all, Law::Events, || {
+            format!(
+                "host {to}: end of data after {} of {} bytes",
+                own.delivered, peer.written
+            )
+        })
     }
 
     /// Host `from` lets go of its first `released` bytes.
     pub fn releases(&mut self, from: usize, released: usize) -> Verdict {
         let delivered = self.accounts[1 - from].delivered;
-        demand(released <= delivered, Law::Released, || format!("host {from}: {released} released, {delivered} delivered"))
+        demand(released <= delivered, Law::Released, || {
+            format!("host {from}: {released} released, {delivered} delivered")
+        })
     }
 
     fn pair(&mut self, own: usize) -> (&mut Account, &mut Account) {
         let [first, second] = &mut self.accounts;
-        if own == 0 { (first, second) } else { (second, first) }
+        if own == 0 {
+            (first, second)
+        } else {
+            (second, first)
+        }
     }
 
     fn agreed(&self, bit: u8) -> bool {
@@ -283,12 +344,18 @@ impl Oracle {
         if header.flags.contains(TcpFlags::SYN) || !self.agreed(TcpHeader::HAS_WINDOW_SCALE) {
             return 0;
         }
-        self.accounts[from].syn.map_or(0, |syn| u32::from(syn.window_scale))
+        self.accounts[from]
+            .syn
+            .map_or(0, |syn| u32::from(syn.window_scale))
     }
 
     fn largest_segment(&self, from: usize) -> u32 {
         let peer = self.accounts[1 - from].syn.map_or(536, |syn| syn.mss);
-        let options = if self.agreed(TcpHeader::HAS_TIMESTAMPS) { 12 } else { 0 };
+        let options = if self.agreed(TcpHeader::HAS_TIMESTAMPS) {
+            12
+        } else {
+            0
+        };
         u32::from(peer.min(self.accounts[from].mss)) - options
     }
 }
@@ -318,7 +385,10 @@ impl Ranges {
 
     /// One past the places that have come without a gap.
     fn prefix(&self) -> u32 {
-        self.0.first().filter(|range| range.0 == 0).map_or(0, |range| range.1)
+        self.0
+            .first()
+            .filter(|range| range.0 == 0)
+            .map_or(0, |range| range.1)
     }
 
     fn covers(&self, from: u32, to: u32) -> bool {

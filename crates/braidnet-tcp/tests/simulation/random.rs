@@ -44,6 +44,9 @@ impl Random {
     }
 
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len.div_ceil(8)).flat_map(|_| self.word().to_le_bytes()).take(len).collect()
+        (0..len.div_ceil(8))
+            .flat_map(|_| self.word().to_le_bytes())
+            .take(len)
+            .collect()
     }
 }

@@ -3,7 +3,7 @@
 use crate::case::{Case, SECOND, Weather};
 use crate::damage::damage;
 use crate::fault::Fault;
-use crate::host::{Host, World};
+use crate::host::{Host, Progress, World};
 use crate::link::{Link, Tally};
 use crate::oracle::{Account, Law, Oracle, Verdict, demand};
 use crate::random::Random;
@@ -33,7 +33,7 @@ pub struct Run {
     trace: Trace,
     random: Random,
     /// When something was last brought about, and what had been by then.
-    last_progress: (u64, [(usize, usize, Option<State>); 2]),
+    last_progress: (u64, [Progress; 2]),
 }
 
 impl Run {
@@ -41,7 +41,12 @@ impl Run {
         let mut random = Random::new(case.seed ^ 0x5EED);
         let accounts = [0, 1].map(|at| {
             let side: &crate::case::Side = &case.hosts[at];
-            Account::new(side.iss, random.bytes(side.bytes), side.config.receive_buffer_bytes, side.mss)
+            Account::new(
+                side.iss,
+                random.bytes(side.bytes),
+                side.config.receive_buffer_bytes,
+                side.mss,
+            )
         });
         let mut forked = || Random::new(random.word());
         let hosts = [0, 1].map(|at| Host::new(at, &case.hosts[at], fault, forked()));
@@ -52,7 +57,7 @@ impl Run {
             oracle: Oracle { accounts },
             trace: Trace { on: trace },
             random: forked(),
-            last_progress: (0, [(0, 0, None); 2]),
+            last_progress: (0, [(0, 0, 0, None); 2]),
             case,
         }
     }
@@ -67,7 +72,9 @@ impl Run {
         while !self.is_over()? {
             self.step()?;
             steps += 1;
-            demand(steps < ENDLESS, Law::Endless, || self.describe("still not over"))?;
+            demand(steps < ENDLESS, Law::Endless, || {
+                self.describe("still not over")
+            })?;
         }
         if self.case.damage == 0 {
             self.check_ends()?;
@@ -75,7 +82,12 @@ impl Run {
         Ok(Report {
             tally: self.link.tally,
             repeated: self.hosts.iter().map(|host| host.segments_repeated).sum(),
-            bytes: self.oracle.accounts.iter().map(|account| account.delivered).sum(),
+            bytes: self
+                .oracle
+                .accounts
+                .iter()
+                .map(|account| account.delivered)
+                .sum(),
             elapsed: self.now,
         })
     }
@@ -85,7 +97,10 @@ impl Run {
             self.give_up()?;
         }
         // In simultaneous open and close, and after damage, one may be gone before the other has begun.
-        let gone = self.hosts.iter().all(|host| host.is_closed() || (self.case.damage > 0 && host.state().is_none()));
+        let gone = self
+            .hosts
+            .iter()
+            .all(|host| host.is_closed() || (self.case.damage > 0 && host.state().is_none()));
         Ok(gone && self.link.next().is_none())
     }
 
@@ -102,7 +117,9 @@ impl Run {
                 // One side is gone and the other has nothing to ask of it.
                 return self.give_up();
             }
-            return demand(false, Law::Progress, || self.describe("nothing will ever happen again"));
+            return demand(false, Law::Progress, || {
+                self.describe("nothing will ever happen again")
+            });
         };
         self.now = self.now.max(next);
         self.check_progress()?;
@@ -123,7 +140,11 @@ impl Run {
         Ok(())
     }
 
-    fn with(&mut self, at: usize, act: impl FnOnce(&mut Host, &mut World<'_>) -> Verdict) -> Verdict {
+    fn with(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Host, &mut World<'_>) -> Verdict,
+    ) -> Verdict {
         let mut world = World {
             now: self.now,
             link: &mut self.link,
@@ -144,7 +165,11 @@ impl Run {
             self.last_progress = (self.now, progress);
         }
         let (since, _) = self.last_progress;
-        demand(self.now - since <= self.case.patience(), Law::Progress, || self.describe("nothing is brought about"))
+        demand(
+            self.now - since <= self.case.patience(),
+            Law::Progress,
+            || self.describe("nothing is brought about"),
+        )
     }
 
     fn check_ends(&self) -> Verdict {
@@ -153,13 +178,25 @@ impl Run {
             let all = account.closed && account.delivered == peer.stream().len();
             demand(all, Law::Bytes, || self.describe("something is missing"))?;
         }
-        let wasted: u32 = self.oracle.accounts.iter().map(|account| account.wasted).sum();
+        let wasted: u32 = self
+            .oracle
+            .accounts
+            .iter()
+            .map(|account| account.wasted)
+            .sum();
         let spared = self.case.weather != Weather::Perfect || wasted == 0;
-        demand(spared, Law::Waste, || self.describe("something was sent twice over a perfect link"))
+        demand(spared, Law::Waste, || {
+            self.describe("something was sent twice over a perfect link")
+        })
     }
 
     fn describe(&self, what: &str) -> String {
         let [first, second] = &self.hosts;
-        format!("{what} at {} ns; {}; {}", self.now, first.describe(), second.describe())
+        format!(
+            "{what} at {} ns; {}; {}",
+            self.now,
+            first.describe(),
+            second.describe()
+        )
     }
 }

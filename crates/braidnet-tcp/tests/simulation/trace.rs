@@ -24,7 +24,11 @@ impl Trace {
         .into_iter()
         .filter_map(|(flag, letter)| header.flags.contains(flag).then_some(letter))
         .collect();
-        let sack: Vec<_> = header.sack_blocks().iter().map(|block| (block.left.value(), block.right.value())).collect();
+        let sack: Vec<_> = header
+            .sack_blocks()
+            .iter()
+            .map(|block| (block.left.value(), block.right.value()))
+            .collect();
         println!(
             "{} host {from} {letters:5} seq {} len {} ack {} wnd {}{}{} | {} cwnd {} pipe {} snd_wnd {}",
             seconds(now),
@@ -32,8 +36,16 @@ impl Trace {
             transmit.len,
             header.ack.value(),
             header.window,
-            if sack.is_empty() { String::new() } else { format!(" sack {sack:?}") },
-            if transmit.retransmission { " again" } else { "" },
+            if sack.is_empty() {
+                String::new()
+            } else {
+                format!(" sack {sack:?}")
+            },
+            if transmit.retransmission {
+                " again"
+            } else {
+                ""
+            },
             status.state,
             status.cwnd,
             status.pipe,
