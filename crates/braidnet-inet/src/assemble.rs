@@ -116,20 +116,20 @@ struct Wires<'a> {
 
 impl Wires<'_> {
     /// Links `below` to `above`: each a module and the number that the link has there.
-    fn lay(&mut self, below: (ModuleId, usize), above: (ModuleId, usize)) {
+    fn lay(&mut self, below: (ModuleId, u8), above: (ModuleId, u8)) {
         debug_assert_eq!(
             self.made
                 .iter()
                 .filter(|(module, _)| *module == below.0)
                 .count(),
-            below.1
+            usize::from(below.1)
         );
         debug_assert_eq!(
             self.made
                 .iter()
                 .filter(|(_, module)| *module == above.0)
                 .count(),
-            above.1
+            usize::from(above.1)
         );
         self.made.push((below.0, above.0));
         self.stream.link(below.0, above.0);

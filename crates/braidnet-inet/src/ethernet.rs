@@ -19,9 +19,9 @@ use braidnet_wire::ethernet::{
 use std::sync::Arc;
 
 /// The upper link to IP.
-pub(crate) const UP_IP: usize = 0;
+pub(crate) const UP_IP: u8 = 0;
 /// The upper link to ARP.
-pub(crate) const UP_ARP: usize = 1;
+pub(crate) const UP_ARP: u8 = 1;
 
 /// The link module of a device that carries Ethernet frames. It has no state of its own.
 pub struct Link {

@@ -23,15 +23,15 @@ use identification::Identification;
 use std::sync::Arc;
 
 /// The upper link to TCP.
-pub(crate) const UP_TCP: usize = 0;
+pub(crate) const UP_TCP: u8 = 0;
 /// The upper link to UDP.
-pub(crate) const UP_UDP: usize = 1;
+pub(crate) const UP_UDP: u8 = 1;
 /// The upper link to ICMP.
-pub(crate) const UP_ICMP: usize = 2;
+pub(crate) const UP_ICMP: u8 = 2;
 /// The lower link to the device, or to Link.
-pub(crate) const DOWN_LINK: usize = 0;
+pub(crate) const DOWN_LINK: u8 = 0;
 /// The lower link to ARP, where there is one.
-pub(crate) const DOWN_ARP: usize = 1;
+pub(crate) const DOWN_ARP: u8 = 1;
 
 /// Hops that a packet may take unless its sender says otherwise (RFC 1122 §3.2.1.7, IANA IP parameters).
 pub const DEFAULT_TTL: u8 = 64;
@@ -109,13 +109,39 @@ impl Ip {
         stations: &mut Option<View<'_>>,
         cx: &mut Context<'_>,
     ) -> Verdict {
-        let header = match ipv4::parse_front(message.bytes(), message.total_len()) {
-            Ok(header) => header,
-            Err(refusal) => match parse_again(message, refusal, cx) {
-                Ok(header) => header,
-                Err(reason) => return Verdict::Drop(reason),
-            },
-        };
+        match ipv4::parse_front(message.bytes(), message.total_len()) {
+            Ok(header) => self.enter(header, message, stations, cx),
+            Err(refusal) => self.arrive_in_pieces(refusal, message, stations, cx),
+        }
+    }
+
+    /// A packet arrived of which the first block is refused.
+    #[cold]
+    fn arrive_in_pieces(
+        &self,
+        refusal: Ipv4Error,
+        message: &mut Message,
+        stations: &mut Option<View<'_>>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        match parse_again(message, refusal, cx) {
+            Ok(header) => self.enter(header, message, stations, cx),
+            Err(reason) => Verdict::Drop(reason),
+        }
+    }
+
+    /// A packet with this header arrived.
+    ///
+    /// Inlined where the header was parsed, so that it stays in registers: an address that goes through memory in pieces
+    /// is slow to load as a whole.
+    #[inline(always)]
+    fn enter(
+        &self,
+        header: Ipv4Header,
+        message: &mut Message,
+        stations: &mut Option<View<'_>>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
         let flags = match self.admit(&header) {
             Ok(flags) => flags,
             Err(reason) => return Verdict::drop(reason),
@@ -305,7 +331,7 @@ fn tell(source: Address, frame: &Frame, cx: &mut Context<'_>) {
         hop: source,
         ..*frame
     });
-    cx.down_link(DOWN_ARP, news);
+    cx.down_link(usize::from(DOWN_ARP), news);
 }
 
 /// Parses a packet once more that was refused as it lies in its first block: its header may lie in others.

@@ -9,7 +9,7 @@ pub(crate) const HEADROOM: usize = 64;
 /// room, in a block of its own in front of it otherwise. `None`, and nothing done, if the pool is exhausted.
 ///
 /// The new block takes the message's bucket, connection and the like over, and leaves its note behind: read it before.
-#[inline]
+#[inline(always)]
 pub(crate) fn prepend<'a>(
     message: &'a mut Message,
     len: usize,

@@ -9,9 +9,9 @@ pub(crate) enum Verdict {
     /// It goes on to the first neighbour in its direction.
     Stay,
     /// It goes up this link.
-    Up(usize),
+    Up(u8),
     /// It goes down this link.
-    Down(usize),
+    Down(u8),
     /// It is dropped under this name.
     Drop(Counter),
 }
@@ -69,8 +69,8 @@ fn take_apart(
 fn carry_out(message: Message, verdict: Verdict, cx: &mut Context<'_>) {
     match verdict {
         Verdict::Stay => cx.put_next(message),
-        Verdict::Up(link) => cx.up_link(link, message),
-        Verdict::Down(link) => cx.down_link(link, message),
+        Verdict::Up(link) => cx.up_link(usize::from(link), message),
+        Verdict::Down(link) => cx.down_link(usize::from(link), message),
         Verdict::Drop(reason) => cx.drop(message, reason),
     }
 }

@@ -23,9 +23,9 @@ use braidnet_wire::udp::{self, HEADER_LEN, PROTOCOL, UdpError, UdpHeader};
 use std::sync::Arc;
 
 /// The lower link to IP.
-pub(crate) const DOWN_IP: usize = 0;
+pub(crate) const DOWN_IP: u8 = 0;
 /// The lower link to ICMP, for datagrams that are refused.
-pub(crate) const DOWN_ICMP: usize = 1;
+pub(crate) const DOWN_ICMP: u8 = 1;
 
 /// The UDP module.
 pub struct Udp {

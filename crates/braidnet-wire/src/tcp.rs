@@ -23,7 +23,7 @@ mod emit;
 mod parse;
 
 pub use emit::{emit, emit_sealed, header_len, seal};
-pub use parse::{Parsed, TcpError, parse, verify};
+pub use parse::{Parsed, TcpError, parse, parse_usual, verify};
 
 use crate::seq::SeqNumber;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -28,7 +28,7 @@ impl Tcp {
     fn emit_one(&self, message: &mut Message) -> bool {
         let Departure { header, tuple } = message.note::<Departure>();
         let payload_len = message.total_len();
-        let payload_sum = (!self.leaves_checksums).then(|| message_sum(message));
+        let payload_sum = (!self.leaves_checksums).then(|| payload_sum(message, payload_len));
         let header_len = tcp::header_len(&header);
         let Some(room) = message.prepend(header_len) else {
             debug_assert!(false, "a segment without headroom");
@@ -57,16 +57,9 @@ impl Tcp {
 
 /// The sum of all payload blocks, from what copying them found where that is known.
 #[inline]
-fn message_sum(message: &Message) -> Sum {
-    let mut sum = Sum::default();
-    let mut offset = 0;
-    let mut block = Some(message);
-    while let Some(current) = block {
-        if !current.is_empty() {
-            sum = sum.then(current.block_sum(), offset);
-            offset += current.len();
-        }
-        block = current.continuation();
+fn payload_sum(message: &Message, payload_len: usize) -> Sum {
+    match message.sum() {
+        Some(sum) if message.len() == payload_len => sum,
+        _ => message.total_sum(),
     }
-    sum
 }

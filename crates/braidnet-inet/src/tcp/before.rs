@@ -27,16 +27,42 @@ impl Tcp {
         if message.len() < tcp::MIN_HEADER_LEN && !message.pull_up(tcp::MIN_HEADER_LEN, cx.pool()) {
             return Err(MALFORMED);
         }
+        match tcp::parse_usual(message.bytes()) {
+            Some(parsed) => self.enter(parsed, &datagram, message),
+            None => self.parse_unusual(&datagram, message, cx),
+        }
+    }
+
+    /// A header with options other than the usual ones. If they lie in a later block, it is gathered.
+    #[inline(never)]
+    fn parse_unusual(
+        &self,
+        datagram: &Datagram,
+        message: &mut Message,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Counter> {
+        let wanted = usize::from(message.bytes()[12] >> 4) * 4;
+        message.pull_up(wanted, cx.pool());
+        let parsed = tcp::parse(message.bytes()).map_err(|_| MALFORMED)?;
+        self.enter(parsed, datagram, message)
+    }
+
+    /// Verifies a segment whose header is parsed, and leaves its [`Arrival`]. Inlined where the header was parsed, so that
+    /// it goes from there to the note without a stop.
+    #[inline(always)]
+    fn enter(
+        &self,
+        parsed: Parsed,
+        datagram: &Datagram,
+        message: &mut Message,
+    ) -> Result<(), Counter> {
         let Parsed {
             source_port,
             destination_port,
             header,
             header_len,
-        } = match tcp::parse(message.bytes()) {
-            Ok(parsed) => parsed,
-            Err(_) => self.parse_again(message, cx)?,
-        };
-        if !self.leaves_checksums && !is_intact(message, &datagram) {
+        } = parsed;
+        if !self.leaves_checksums && !is_intact(message, datagram) {
             return Err(BAD_CHECKSUM);
         }
         if source_port == 0 || destination_port == 0 || datagram.flags & Datagram::BROADCAST != 0 {
@@ -57,16 +83,6 @@ impl Tcp {
         });
         message.set_bucket(bucket.0);
         Ok(())
-    }
-
-    /// A header whose options lie in a later block is gathered and parsed once more.
-    #[cold]
-    fn parse_again(&self, message: &mut Message, cx: &mut Context<'_>) -> Result<Parsed, Counter> {
-        let wanted = usize::from(message.bytes()[12] >> 4) * 4;
-        if message.len() >= wanted || !message.pull_up(wanted, cx.pool()) {
-            return Err(MALFORMED);
-        }
-        tcp::parse(message.bytes()).map_err(|_| MALFORMED)
     }
 }
 

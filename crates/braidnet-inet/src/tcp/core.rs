@@ -32,6 +32,7 @@ fn counter_of(reason: DropReason) -> Counter {
 
 impl Tcp {
     /// SEGMENT ARRIVES (RFC 9293 §3.10.7) for a run of one bucket.
+    #[inline(never)]
     pub(super) fn segments_arrive(&self, table: &mut Table, run: &mut Run, cx: &mut Context<'_>) {
         cx.count(SEGMENTS_IN, run.len() as u64);
         for message in run.drain() {
@@ -76,7 +77,10 @@ impl Tcp {
             cx.count(counter_of(reason), 1);
         }
         table.touch(slot);
-        if !outcome.events.is_empty() {
+        // Nearly every ACK.
+        if outcome.events == Events::ACKED {
+            self.acked(slot, table, cx);
+        } else if !outcome.events.is_empty() {
             self.events(slot, outcome.events, table, cx);
         }
     }
@@ -112,6 +116,7 @@ impl Tcp {
         }
     }
 
+    #[inline(never)]
     fn accept(
         &self,
         arrival: &Arrival,
@@ -135,6 +140,7 @@ impl Tcp {
     }
 
     /// What the application asks (RFC 9293 §3.9.1), and its data.
+    #[inline(never)]
     pub(super) fn user_calls(&self, table: &mut Table, run: &mut Run, cx: &mut Context<'_>) {
         for message in run.drain() {
             let id = ConnectionId(message.connection());
@@ -160,6 +166,7 @@ impl Tcp {
         }
     }
 
+    #[inline(never)]
     fn verb(&self, id: ConnectionId, message: &Message, table: &mut Table, cx: &mut Context<'_>) {
         let Some((control, verb)) =
             Control::of(message).and_then(|control| Some((control, control.verb()?)))
@@ -200,6 +207,7 @@ impl Tcp {
     }
 
     /// OPEN, active (RFC 9293 §3.9.1.1). The caller chose the source port so that the flow's bucket is this one.
+    #[cold]
     fn connect(&self, control: &Control, table: &mut Table, cx: &mut Context<'_>) {
         let (tuple, now) = (control.tuple, cx.now());
         let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
@@ -289,7 +297,29 @@ impl Tcp {
         }
     }
 
+    /// The peer has acknowledged data: lets go of it, and tells the head of the room.
+    #[inline]
+    fn acked(&self, slot: usize, table: &mut Table, cx: &mut Context<'_>) {
+        let Some(connection) = table.connection(slot) else {
+            return;
+        };
+        let acked = connection.tcb.take_acked();
+        connection.sending.release(acked);
+        connection.unreported_space += acked;
+        // Reports are worth a message when a good part of the buffer has come free. No application can wait for less for
+        // ever: what is unreported is less than a quarter, what is still to be acknowledged makes up the rest.
+        if connection.unreported_space >= self.config.engine.send_buffer_bytes / 4 {
+            let space = core::mem::take(&mut connection.unreported_space);
+            tell(
+                Control::new(Verb::Space).value(u64::from(space)),
+                connection,
+                cx,
+            );
+        }
+    }
+
     /// Tells the head what has happened to a connection.
+    #[inline(never)]
     fn events(&self, slot: usize, events: Events, table: &mut Table, cx: &mut Context<'_>) {
         let Some(connection) = table.connection(slot) else {
             return;
@@ -308,21 +338,11 @@ impl Tcp {
             cx.count(OUT_OF_ORDER, 1);
         }
         if events.contains(Events::ACKED) {
-            let acked = connection.tcb.take_acked();
-            connection.sending.release(acked);
-            connection.unreported_space += acked;
-            // Reports are worth a message when a good part of the buffer has come free. No application can wait for less
-            // for ever: what is unreported is less than a quarter, what is still to be acknowledged makes up the rest.
-            if connection.unreported_space >= self.config.engine.send_buffer_bytes / 4 {
-                let space = core::mem::take(&mut connection.unreported_space);
-                tell(
-                    Control::new(Verb::Space).value(u64::from(space)),
-                    connection,
-                    cx,
-                );
-            }
+            self.acked(slot, table, cx);
         }
-        if events.contains(Events::END_OF_DATA) {
+        if events.contains(Events::END_OF_DATA)
+            && let Some(connection) = table.connection(slot)
+        {
             tell(Control::new(Verb::EndOfData), connection, cx);
         }
         let why = [
@@ -337,6 +357,7 @@ impl Tcp {
     }
 
     /// Removes a connection and tells the head.
+    #[cold]
     fn gone(&self, slot: usize, why: u32, table: &mut Table, cx: &mut Context<'_>) {
         let Some(connection) = table.remove(slot) else {
             return;
@@ -421,6 +442,7 @@ fn send_segment(connection: &mut Connection, transmit: &Transmit, cx: &mut Conte
     }
 }
 
+#[inline(never)]
 fn tell(control: Control, connection: &Connection, cx: &mut Context<'_>) {
     match control.message(connection.id, cx.pool()) {
         Some(message) => cx.up(message),

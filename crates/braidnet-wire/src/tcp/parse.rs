@@ -68,32 +68,48 @@ pub struct Parsed {
 ///
 /// A [`TcpError`] for lengths that contradict each other. RFC 9293 §3.1 (MUST-7) asks only that a stack be prepared for
 /// illegal option lengths; here they cost the sender the segment.
-#[inline]
 pub fn parse(segment: &[u8]) -> Result<Parsed, TcpError> {
-    let Some((fixed, _)) = segment.split_first_chunk::<MIN_HEADER_LEN>() else {
-        return Err(TcpError::Truncated);
-    };
-    let header_len = usize::from(fixed[12] >> 4) * 4;
-    let Some(options) = segment.get(MIN_HEADER_LEN..header_len) else {
-        return Err(if header_len < MIN_HEADER_LEN {
-            TcpError::DataOffsetTooSmall
-        } else {
-            TcpError::DataOffsetPastEnd
-        });
-    };
-    // Each arm makes its header in one go, without one that is changed later: that one would live in memory.
-    match <&[u8; 12]>::try_from(options) {
-        Ok(options) if options.first_chunk() == Some(&ALIGNED_TIMESTAMPS) => {
+    match parse_usual(segment) {
+        Some(parsed) => Ok(parsed),
+        None => parse_unusual(segment),
+    }
+}
+
+/// [`parse`] for the headers of nearly every segment: those without options, and those with timestamps alone, laid out as
+/// RFC 7323 appendix A has them. `None` if [`parse`] must look closer, at a faulty header too.
+///
+/// It is made to be inlined where the header is used, so that no field stops in memory on the way.
+#[inline(always)]
+pub fn parse_usual(segment: &[u8]) -> Option<Parsed> {
+    let fixed = segment.first_chunk::<MIN_HEADER_LEN>()?;
+    match fixed[12] >> 4 {
+        5 => Some(parsed(fixed, header_without_options(fixed), MIN_HEADER_LEN)),
+        8 => {
+            let options = segment[MIN_HEADER_LEN..].first_chunk::<12>()?;
             let header = TcpHeader {
                 present: TcpHeader::HAS_TIMESTAMPS,
                 ts_value: u32_at(options, 4),
                 ts_echo: u32_at(options, 8),
                 ..header_without_options(fixed)
             };
-            Ok(parsed(fixed, header, header_len))
+            let aligned = options.first_chunk() == Some(&ALIGNED_TIMESTAMPS);
+            aligned.then(|| parsed(fixed, header, MIN_HEADER_LEN + options.len()))
         }
-        _ if options.is_empty() => Ok(parsed(fixed, header_without_options(fixed), header_len)),
-        _ => parse_options(fixed, options),
+        _ => None,
+    }
+}
+
+/// All other headers, by their options one after the other.
+#[inline(never)]
+fn parse_unusual(segment: &[u8]) -> Result<Parsed, TcpError> {
+    let Some((fixed, _)) = segment.split_first_chunk::<MIN_HEADER_LEN>() else {
+        return Err(TcpError::Truncated);
+    };
+    let header_len = usize::from(fixed[12] >> 4) * 4;
+    match segment.get(MIN_HEADER_LEN..header_len) {
+        Some(options) => parse_options(fixed, options),
+        None if header_len < MIN_HEADER_LEN => Err(TcpError::DataOffsetTooSmall),
+        None => Err(TcpError::DataOffsetPastEnd),
     }
 }
 
@@ -136,7 +152,6 @@ pub fn verify(source: &Address, destination: &Address, segment: &[u8]) -> Result
 }
 
 /// Walks the options; every turn takes at least one byte.
-#[inline(never)]
 fn parse_options(fixed: &[u8; MIN_HEADER_LEN], all: &[u8]) -> Result<Parsed, TcpError> {
     let mut header = header_without_options(fixed);
     let mut options = all;
