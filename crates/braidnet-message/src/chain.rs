@@ -67,7 +67,18 @@ impl Message {
     }
 
     /// Copies bytes from the front of the whole message, as many as fit, and returns how many.
+    #[inline]
     pub fn copy_to_slice(&self, to: &mut [u8]) -> usize {
+        if self.node().next().is_some() {
+            return self.copy_blocks_to_slice(to);
+        }
+        let n = self.len().min(to.len());
+        to[..n].copy_from_slice(&self.bytes()[..n]);
+        n
+    }
+
+    /// The same for a message of several blocks.
+    fn copy_blocks_to_slice(&self, to: &mut [u8]) -> usize {
         let mut copied = 0;
         for block in self.blocks() {
             let n = block.len().min(to.len() - copied);

@@ -53,6 +53,8 @@ struct Local {
     /// Memory of the newest slab per class, not carved yet.
     fresh: [Cell<Fresh>; CLASSES],
     away: [Away; AWAY_HOMES],
+    /// Nodes in all of `away`.
+    collected: Cell<u32>,
     /// The slot of `away` to flush next when all are taken.
     evict: Cell<usize>,
     /// The pool bound on this thread before this one.
@@ -119,6 +121,7 @@ impl Home {
                 free: [const { Cell::new(None) }; CLASSES],
                 fresh: core::array::from_fn(|_| Cell::new(fresh)),
                 away: core::array::from_fn(|_| Away::empty()),
+                collected: Cell::new(0),
                 evict: Cell::new(0),
                 below: Cell::new(null()),
                 guards: Cell::new(0),
@@ -273,8 +276,9 @@ impl Home {
         add(&self.local.counts.away, 1);
         let slot = self.away_slot(home);
         slot.push(node);
+        self.local.collected.set(self.local.collected.get() + 1);
         if slot.nodes.get() >= AWAY_BATCH {
-            slot.flush();
+            self.flush(slot);
         }
     }
 
@@ -290,7 +294,7 @@ impl Home {
             .unwrap_or_else(|| {
                 let evict = self.local.evict.get();
                 self.local.evict.set((evict + 1) % AWAY_HOMES);
-                slots[evict].flush();
+                self.flush(&slots[evict]);
                 &slots[evict]
             });
         slot.home.set(home);
@@ -298,13 +302,29 @@ impl Home {
     }
 
     /// Sends the collected nodes of all other homes there.
+    #[inline]
     pub fn flush_away(&self) {
-        for slot in &self.local.away {
-            slot.flush();
+        if self.local.collected.get() != 0 {
+            self.flush_all();
         }
     }
 
+    #[inline(never)]
+    fn flush_all(&self) {
+        for slot in &self.local.away {
+            self.flush(slot);
+        }
+    }
+
+    /// Sends what a slot of `away` has collected.
+    fn flush(&self, slot: &Away) {
+        let collected = &self.local.collected;
+        collected.set(collected.get() - slot.nodes.get());
+        slot.flush();
+    }
+
     /// Makes this the innermost pool bound on this thread. The caller has made sure that it [is ours](Home::is_ours).
+    #[inline]
     pub fn bind(this: NonNull<Home>) {
         // SAFETY: the pool that the caller has keeps its home alive.
         let home = unsafe { this.as_ref() };
@@ -317,11 +337,11 @@ impl Home {
         CURRENT.set(this.as_ptr());
     }
 
-    /// Undoes one [`Home::bind`], on the same thread.
+    /// Undoes one [`Home::bind`], on the same thread. What was collected of other homes stays.
+    #[inline]
     pub fn unbind(this: NonNull<Home>) {
         // SAFETY: a home that is bound is not freed, even if its pool is gone.
         let home = unsafe { this.as_ref() };
-        home.flush_away();
         home.local.guards.set(home.local.guards.get() - 1);
         if home.local.guards.get() == 0 {
             Home::unlink(this);
@@ -331,6 +351,7 @@ impl Home {
     }
 
     /// Takes the home out of this thread's list, wherever in it it is.
+    #[inline]
     fn unlink(this: NonNull<Home>) {
         // SAFETY: a home that is bound is not freed, even if its pool is gone.
         let below = unsafe { this.as_ref() }.local.below.get();

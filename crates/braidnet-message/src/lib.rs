@@ -36,7 +36,7 @@
 //!   next message finds it in the cache (PLP §6). No other thread ever touches that list;
 //! * where another pool is bound, that pool collects it, per home, and sends 32 at a time: one compare-and-swap puts the
 //!   linked nodes on the home's *return stack*. The guard sends what is left when it is dropped, as does
-//!   [`Pool::flush_away`];
+//!   [`Pool::flush_away`]; one that is [put off](Bound::put_off) keeps it for the next;
 //! * where no pool is bound, it goes to the return stack alone.
 //!
 //! A pool whose free list is empty takes its whole return stack with one swap. As nodes are only ever pushed singly or in
@@ -73,4 +73,4 @@ pub use message::Message;
 pub use metadata::{Kind, NOTE_BYTES};
 pub use node::MAX_BLOCK;
 pub use pool::{Bound, Pool};
-pub use run::Run;
+pub use run::{Drain, Run};

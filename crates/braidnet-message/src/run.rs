@@ -1,5 +1,7 @@
 //! Messages that belong together.
 
+use core::iter::FusedIterator;
+
 use crate::message::Message;
 
 /// A batch of messages that belong together, in order: the unit in which modules work, and for which virtual calls,
@@ -46,8 +48,16 @@ impl Run {
 
     /// Takes all messages, in order. What the iterator still holds when it is dropped is dropped with it.
     #[inline]
-    pub fn drain(&mut self) -> std::vec::Drain<'_, Message> {
-        self.messages.drain(..)
+    pub fn drain(&mut self) -> Drain<'_> {
+        let len = self.messages.len();
+        // SAFETY: none is at most the capacity. The messages are the iterator's from here on: the run is borrowed, and
+        // does not count them any more.
+        unsafe { self.messages.set_len(0) };
+        // SAFETY: as many messages as the run had lie there, initialised, and nobody else refers to them.
+        let left = unsafe { core::slice::from_raw_parts_mut(self.messages.as_mut_ptr(), len) };
+        Drain {
+            left: left.iter_mut(),
+        }
     }
 
     /// Drops all messages.
@@ -107,6 +117,58 @@ impl Run {
     }
 }
 
+/// The messages taken out of a run; see [`Run::drain`].
+#[derive(Debug)]
+pub struct Drain<'a> {
+    /// Those that nobody has asked for yet. The run does not count them any more, so they are this iterator's.
+    left: core::slice::IterMut<'a, Message>,
+}
+
+impl Drain<'_> {
+    /// Those that have not been taken yet.
+    pub fn as_slice(&self) -> &[Message] {
+        self.left.as_slice()
+    }
+}
+
+impl Iterator for Drain<'_> {
+    type Item = Message;
+
+    #[inline]
+    fn next(&mut self) -> Option<Message> {
+        // SAFETY: the message is the iterator's, initialised, and passed over only once.
+        self.left
+            .next()
+            .map(|message| unsafe { core::ptr::read(message) })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.left.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Drain<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Message> {
+        self.left
+            .next_back()
+            // SAFETY: as in `next`.
+            .map(|message| unsafe { core::ptr::read(message) })
+    }
+}
+
+impl ExactSizeIterator for Drain<'_> {}
+
+impl FusedIterator for Drain<'_> {}
+
+impl Drop for Drain<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
 impl Extend<Message> for Run {
     fn extend<I: IntoIterator<Item = Message>>(&mut self, messages: I) {
         self.messages.extend(messages);
@@ -145,5 +207,32 @@ impl<'a> IntoIterator for &'a mut Run {
 
     fn into_iter(self) -> Self::IntoIter {
         self.messages.iter_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arena, Pool};
+
+    #[test]
+    fn a_drain_gives_every_message_once_from_either_end_and_drops_the_rest() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let mut pool = pool.bind();
+        let mut run: Run = (0..6u8)
+            .map(|number| pool.copy_from_slice(0, &[number]).expect("room"))
+            .collect();
+        let kept = run.as_slice()[3].share(&mut pool).expect("room");
+        let capacity = run.capacity();
+        let mut drain = run.drain();
+        assert_eq!(drain.len(), 6);
+        let (first, last) = (drain.next().expect("six"), drain.next_back().expect("six"));
+        assert_eq!((first.bytes(), last.bytes()), (&[0][..], &[5][..]));
+        assert_eq!(drain.as_slice().len(), 4);
+        drop(drain);
+        assert!(kept.is_unique(), "dropped with the drain");
+        assert_eq!((run.len(), run.capacity()), (0, capacity));
+        run.push(first);
+        assert_eq!(run.drain().count(), 1);
     }
 }

@@ -124,6 +124,9 @@ pub struct Cluster {
     buckets: Buckets,
     pool: Pool,
     work: Work,
+    /// Empty between turns, kept for their memory: one for the queue being served, one for the core inside it.
+    outer: Run,
+    inner: Run,
 }
 
 impl Cluster {
@@ -144,6 +147,8 @@ impl Cluster {
             work: Work::new(stream, buckets.count()),
             buckets,
             stream: stream.clone(),
+            outer: Run::new(),
+            inner: Run::new(),
         }
     }
 
@@ -164,17 +169,20 @@ impl Cluster {
 
     /// Its buffers. They are bound to the calling thread only during a turn: what is freed outside goes home the long way
     /// round.
+    #[inline]
     pub fn pool(&mut self) -> &mut Pool {
         &mut self.pool
     }
 
     /// Puts messages into `module`, borrowing the caller's thread at the next [`turn`](Cluster::turn).
+    #[inline]
     pub fn put(&mut self, module: ModuleId, direction: Direction, run: &mut Run) {
         let queue = self.stream.entry(module, direction);
         self.work.queues.append(queue, run);
     }
 
     /// Puts one message into `module`.
+    #[inline]
     pub fn put_one(&mut self, module: ModuleId, direction: Direction, message: Message) {
         let queue = self.stream.entry(module, direction);
         self.work.queues.push(queue, message);
@@ -189,6 +197,7 @@ impl Cluster {
 
     /// Takes what the tail has received and works until nothing is left to do at time `now`: what has come, what was put,
     /// what is due, and all that follows from it.
+    #[inline]
     pub fn turn(&mut self, now: Instant, tail: &mut impl Tail) {
         let mut pool = self.pool.bind();
         let lowest = self.stream.entry(ModuleId(0), Direction::Up);
@@ -197,24 +206,32 @@ impl Cluster {
                 .queues
                 .fill(lowest, |run| tail.receive(&mut pool, run));
         }
+        let busy = self.work.queues.ready() & self.here != 0;
         let mut pass = Pass {
             stream: &self.stream,
             here: self.here,
             buckets: &mut self.buckets,
             pool: &mut pool,
             work: &mut self.work,
+            inner: &mut self.inner,
             now,
         };
         pass.expire();
-        pass.run(tail);
+        pass.run(tail, &mut self.outer);
+        if busy {
+            // More will be freed soon: what is other pools' goes home in full batches, or with a turn that has time.
+            pool.put_off();
+        }
     }
 
     /// What left at the head: for the application.
+    #[inline]
     pub fn head(&mut self) -> &mut Run {
         self.work.queues.run_mut(QueueId::HEAD)
     }
 
     /// Whether messages are waiting for the device to take them.
+    #[inline]
     pub fn is_backed_up(&self) -> bool {
         self.work.queues.len(QueueId::TAIL) > 0
     }
@@ -235,6 +252,7 @@ impl Cluster {
     }
 
     /// When the next timer is due.
+    #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         (self.work.due_at < Instant::MAX).then_some(self.work.due_at)
     }

@@ -4,6 +4,7 @@ use crate::bucket::BucketId;
 use crate::counters::{Counter, Counters};
 use crate::module::Direction;
 use crate::queues::{QueueId, Queues};
+use crate::stream::Links;
 use braidnet_message::{Message, Pool};
 use braidnet_wire::time::Instant;
 
@@ -16,9 +17,7 @@ pub struct Context<'a> {
     pub(crate) pool: &'a mut Pool,
     pub(crate) queues: &'a mut Queues,
     pub(crate) counters: &'a Counters,
-    pub(crate) counter_base: usize,
-    pub(crate) up: &'a [QueueId],
-    pub(crate) down: &'a [QueueId],
+    pub(crate) links: &'a Links,
     pub(crate) deadline: Instant,
 }
 
@@ -43,27 +42,25 @@ impl Context<'_> {
     /// Hands a message to the neighbour above.
     #[inline]
     pub fn up(&mut self, message: Message) {
-        self.up_link(0, message);
+        self.emit(self.links.up.first, message);
     }
 
     /// Hands a message up the `link`-th upper link; the last one if there are fewer.
     #[inline]
     pub fn up_link(&mut self, link: usize, message: Message) {
-        let queue = self.up[link.min(self.up.len() - 1)];
-        self.emit(queue, message);
+        self.emit(self.links.up.get(link), message);
     }
 
     /// Hands a message to the neighbour below.
     #[inline]
     pub fn down(&mut self, message: Message) {
-        self.down_link(0, message);
+        self.emit(self.links.down.first, message);
     }
 
     /// Hands a message down the `link`-th lower link; the last one if there are fewer.
     #[inline]
     pub fn down_link(&mut self, link: usize, message: Message) {
-        let queue = self.down[link.min(self.down.len() - 1)];
-        self.emit(queue, message);
+        self.emit(self.links.down.get(link), message);
     }
 
     /// Hands a message on in the direction of the run being worked on (ASX's `put_next`).
@@ -96,7 +93,7 @@ impl Context<'_> {
     #[inline]
     pub fn count(&mut self, counter: Counter, by: u64) {
         self.counters
-            .add(self.counter_base + usize::from(counter.0), by);
+            .add(self.links.counter_base + usize::from(counter.0), by);
     }
 
     /// Drops a message under the name of one of the module's counters.

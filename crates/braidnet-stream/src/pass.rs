@@ -25,9 +25,10 @@ pub(crate) struct Work {
     pub(crate) due_at: Instant,
     due: Vec<BucketId>,
     groups: Groups,
-    /// Empty runs, kept for their memory: one for the queue being served, one for the core inside it.
-    outer: Run,
-    inner: Run,
+    /// Empty between uses; kept for its memory.
+    spare: Run,
+    /// Likewise, for what waits for the cores of other buckets while one is entered.
+    aside: Vec<(QueueId, Run)>,
     /// Shared buckets that this processor carries messages of.
     draining: Vec<BucketId>,
     /// What belongs to other processors.
@@ -46,8 +47,8 @@ impl Work {
             due_at: Instant::MAX,
             due: Vec::with_capacity(64),
             groups: Groups::new(buckets),
-            outer: Run::new(),
-            inner: Run::new(),
+            spare: Run::new(),
+            aside: Vec::new(),
             draining: Vec::with_capacity(64),
             foreign: Vec::with_capacity(64),
         }
@@ -76,10 +77,10 @@ impl Work {
 
     /// Sends what waits in a queue to whoever has its bucket or its module.
     pub(crate) fn send_away(&mut self, stream: &Stream, queue: QueueId) {
-        let mut run = core::mem::take(&mut self.outer);
+        let mut run = core::mem::take(&mut self.spare);
         self.queues.exchange(queue, &mut run);
         self.send_run_away(stream, queue, &mut run);
-        self.outer = run;
+        self.spare = run;
     }
 
     fn send_run_away(&mut self, stream: &Stream, queue: QueueId, run: &mut Run) {
@@ -97,6 +98,31 @@ impl Work {
         }
     }
 
+    /// Sets aside what waits in these queues, and how many there are.
+    #[cold]
+    fn set_aside(&mut self, mut queues: u64) -> usize {
+        let mut count = 0;
+        while let Some(queue) = QueueId::lowest(queues) {
+            queues &= !queue.bit();
+            if count == self.aside.len() {
+                self.aside.push((queue, Run::new()));
+            }
+            let (of, run) = &mut self.aside[count];
+            *of = queue;
+            self.queues.exchange(queue, run);
+            count += 1;
+        }
+        count
+    }
+
+    /// Puts `count` queues back that were set aside; they are empty meanwhile.
+    #[cold]
+    fn put_back(&mut self, count: usize) {
+        for (queue, run) in &mut self.aside[..count] {
+            self.queues.append(*queue, run);
+        }
+    }
+
     /// How many messages wait to go down outside the perimeters.
     fn outgoing(&self, stream: &Stream) -> usize {
         let mut mask = self.queues.ready() & !stream.cores() & stream.downward();
@@ -111,7 +137,7 @@ impl Work {
     /// Takes back what was sent down for bucket `id`, in order.
     fn give_up(&mut self, stream: &Stream, id: BucketId, mut leave: impl FnMut(QueueId, Message)) {
         let mut mask = self.queues.ready() & !stream.cores() & stream.downward();
-        let mut run = core::mem::take(&mut self.inner);
+        let mut run = core::mem::take(&mut self.spare);
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
             self.queues.exchange(queue, &mut run);
@@ -123,7 +149,7 @@ impl Work {
                 }
             }
         }
-        self.inner = run;
+        self.spare = run;
     }
 
     /// What a module's function sees, and where what it makes goes.
@@ -142,9 +168,7 @@ impl Work {
             pool,
             queues: &mut self.queues,
             counters: &self.counters,
-            counter_base: stream.counter_base(module),
-            up: stream.up(module, stage),
-            down: stream.down(module, stage),
+            links: stream.links(module, stage),
             deadline: Instant::MAX,
         }
     }
@@ -157,6 +181,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) buckets: &'a mut Buckets,
     pub(crate) pool: &'a mut Pool,
     pub(crate) work: &'a mut Work,
+    /// Empty whenever no core runs on it; kept for its memory.
+    pub(crate) inner: &'a mut Run,
     pub(crate) now: Instant,
 }
 
@@ -179,22 +205,22 @@ impl Pass<'_> {
         self.work.due_at = self.work.wheel.next_deadline().unwrap_or(Instant::MAX);
     }
 
-    /// Serves queues, lowest first, until none holds work, then offers the device what came of it.
-    pub(crate) fn run(&mut self, tail: &mut impl Tail) {
+    /// Serves queues, lowest first, until none holds work, then offers the device what came of it. `run` is empty before
+    /// and after.
+    #[inline]
+    pub(crate) fn run(&mut self, tail: &mut impl Tail, run: &mut Run) {
         loop {
             let here = self.here & !QueueId::TAIL.bit();
             while let Some(queue) = QueueId::lowest(self.work.queues.ready() & here) {
                 let Some(step) = self.stream.step(queue) else {
                     break;
                 };
-                let mut run = core::mem::take(&mut self.work.outer);
-                self.work.queues.exchange(queue, &mut run);
+                self.work.queues.exchange(queue, run);
                 if step.stage == Stage::Core {
-                    self.serve_core(queue, &mut run);
+                    self.serve_core(queue, run);
                 } else {
-                    self.serve_order_free(step, &mut run);
+                    self.serve_order_free(step, run);
                 }
-                self.work.outer = run;
             }
             if self.work.queues.ready() & QueueId::TAIL.bit() != 0 {
                 tail.transmit(self.work.queues.run_mut(QueueId::TAIL));
@@ -231,16 +257,19 @@ impl Pass<'_> {
     /// Groups what waited for a core by bucket and enters each bucket's perimeter once.
     #[inline]
     fn serve_core(&mut self, queue: QueueId, run: &mut Run) {
-        let messages = run.as_slice();
-        let Some(first) = messages.first().map(Message::bucket) else {
+        let [first, others @ ..] = run.as_slice() else {
             return;
         };
-        if messages[1..]
-            .iter()
-            .all(|message| message.bucket() == first)
-        {
+        let first = first.bucket();
+        if others.iter().all(|message| message.bucket() == first) {
             return self.enter(BucketId(first), Entry::Run(queue, run));
         }
+        self.serve_groups(queue, run);
+    }
+
+    /// The same for a run of several buckets.
+    #[inline(never)]
+    fn serve_groups(&mut self, queue: QueueId, run: &mut Run) {
         let mut groups = core::mem::take(&mut self.work.groups);
         groups.fill(run);
         for (bucket, run) in groups.iter_mut() {
@@ -253,18 +282,20 @@ impl Pass<'_> {
     #[inline]
     fn enter(&mut self, id: BucketId, entry: Entry<'_>) {
         let (stream, now) = (self.stream, self.now);
-        let (pool, work) = (&mut *self.pool, &mut *self.work);
+        let cores = stream.cores() & self.here;
+        let (pool, work, inner) = (&mut *self.pool, &mut *self.work, &mut *self.inner);
         match &mut self.buckets.0 {
             Store::Private(buckets) => {
                 match buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
                     Some(bucket) => Session {
                         stream,
                         bucket,
+                        cores,
                         pool,
                         work,
                         now,
                     }
-                    .run(entry),
+                    .run(entry, inner),
                     None => entry.send_away(stream, work),
                 }
             }
@@ -278,7 +309,8 @@ impl Pass<'_> {
             return;
         };
         let (stream, now) = (self.stream, self.now);
-        let (pool, work) = (&mut *self.pool, &mut *self.work);
+        let cores = stream.cores() & self.here;
+        let (pool, work, inner) = (&mut *self.pool, &mut *self.work, &mut *self.inner);
         let Some(shared) = buckets.get(id.index()) else {
             return entry.send_away(stream, work);
         };
@@ -288,11 +320,12 @@ impl Pass<'_> {
             Session {
                 stream,
                 bucket,
+                cores,
                 pool,
                 work,
                 now,
             }
-            .run(entry);
+            .run(entry, inner);
             if work.outgoing(stream) == before || work.draining.contains(&id) {
                 return;
             }
@@ -338,25 +371,33 @@ impl Entry<'_> {
 struct Session<'a> {
     stream: &'a Stream,
     bucket: &'a mut Bucket,
+    /// The queues of the cores that are turned here.
+    cores: u64,
     pool: &'a mut Pool,
     work: &'a mut Work,
     now: Instant,
 }
 
 impl Session<'_> {
-    /// Runs cores until none has work, then lets each module that worked settle, until that makes no more work.
+    /// Runs cores until none has work, then lets each module that worked settle, until that makes no more work. `inner` is
+    /// empty before and after.
     #[inline]
-    fn run(mut self, entry: Entry<'_>) {
+    fn run(mut self, entry: Entry<'_>, inner: &mut Run) {
+        // What came for the cores from outside may be for other buckets.
+        let outside = self.work.queues.ready() & self.cores;
+        let aside = if outside == 0 {
+            0
+        } else {
+            self.work.set_aside(outside)
+        };
         let mut touched = match entry {
             Entry::Run(queue, run) => self.core(queue, run),
             Entry::Expiry => self.expire(),
         };
         loop {
-            if let Some(queue) = QueueId::lowest(self.work.queues.ready() & self.stream.cores()) {
-                let mut run = core::mem::take(&mut self.work.inner);
-                self.work.queues.exchange(queue, &mut run);
-                touched |= self.core(queue, &mut run);
-                self.work.inner = run;
+            if let Some(queue) = QueueId::lowest(self.work.queues.ready() & self.cores) {
+                self.work.queues.exchange(queue, inner);
+                touched |= self.core(queue, inner);
             } else if touched != 0 {
                 let module = ModuleId((u32::BITS - 1 - touched.leading_zeros()) as u8);
                 touched &= !(1 << module.0);
@@ -368,6 +409,9 @@ impl Session<'_> {
             } else {
                 break;
             }
+        }
+        if aside > 0 {
+            self.work.put_back(aside);
         }
         self.work.arm(self.bucket);
     }

@@ -17,17 +17,55 @@ pub struct Stream {
 struct Entry {
     code: Box<dyn Module>,
     stages: Stages,
-    /// First index of the module's counters.
-    counter_base: usize,
     /// The module's first function on the way up, and on the way down; the neighbour's if it has none.
     entry_up: QueueId,
     entry_down: QueueId,
-    /// Where each upper link leads, and each lower one.
-    up: Vec<QueueId>,
-    down: Vec<QueueId>,
+    links: Links,
     /// The same for what the core makes: by way of the module's own `after` where it has one.
-    core_up: Vec<QueueId>,
-    core_down: Vec<QueueId>,
+    core_links: Links,
+}
+
+/// What a module's function needs to know of its place in the stream.
+pub(crate) struct Links {
+    /// First index of the module's counters.
+    pub(crate) counter_base: usize,
+    /// Where each upper link leads.
+    pub(crate) up: Ways,
+    /// Where each lower link leads.
+    pub(crate) down: Ways,
+}
+
+/// Where the links of one side lead: at least one.
+pub(crate) struct Ways {
+    pub(crate) first: QueueId,
+    others: Vec<QueueId>,
+}
+
+impl Ways {
+    /// `end` stands in for an empty list.
+    fn new(ways: &[QueueId], end: QueueId) -> Ways {
+        let (first, others) = ways.split_first().unwrap_or((&end, &[]));
+        Ways {
+            first: *first,
+            others: others.to_vec(),
+        }
+    }
+
+    /// The `link`-th; the last one if there are fewer.
+    #[inline]
+    pub(crate) fn get(&self, link: usize) -> QueueId {
+        let Some(last) = self.others.last() else {
+            return self.first;
+        };
+        match link.checked_sub(1) {
+            None => self.first,
+            Some(other) => *self.others.get(other).unwrap_or(last),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = QueueId> {
+        core::iter::once(self.first).chain(self.others.iter().copied())
+    }
 }
 
 /// One function of one module in one direction: everything that serving its queue needs to know.
@@ -160,15 +198,20 @@ impl StreamBuilder {
                     Some(after) => vec![after],
                     None => beyond.to_vec(),
                 };
+            let links = |up: &[QueueId], down: &[QueueId]| Links {
+                counter_base,
+                up: Ways::new(up, QueueId::HEAD),
+                down: Ways::new(down, QueueId::TAIL),
+            };
             entries.push(Entry {
                 stages: stages[index],
-                counter_base,
                 entry_up: wiring.entry(id, Direction::Up),
                 entry_down: wiring.entry(id, Direction::Down),
-                core_up: by_way_of(Direction::Up, &up),
-                core_down: by_way_of(Direction::Down, &down),
-                up,
-                down,
+                core_links: links(
+                    &by_way_of(Direction::Up, &up),
+                    &by_way_of(Direction::Down, &down),
+                ),
+                links: links(&up, &down),
                 code,
             });
             counter_base += entries[index].code.counters().len();
@@ -359,25 +402,14 @@ impl Stream {
         self.downward
     }
 
-    /// Where what `module` sends up from `stage` goes, by link.
+    /// What `stage` of `module` needs to know of its place.
     #[inline]
-    pub(crate) fn up(&self, module: ModuleId, stage: Stage) -> &[QueueId] {
+    pub(crate) fn links(&self, module: ModuleId, stage: Stage) -> &Links {
         let entry = &self.entries[module.index()];
         if stage == Stage::Core {
-            &entry.core_up
+            &entry.core_links
         } else {
-            &entry.up
-        }
-    }
-
-    /// Where what `module` sends down from `stage` goes, by link.
-    #[inline]
-    pub(crate) fn down(&self, module: ModuleId, stage: Stage) -> &[QueueId] {
-        let entry = &self.entries[module.index()];
-        if stage == Stage::Core {
-            &entry.core_down
-        } else {
-            &entry.down
+            &entry.links
         }
     }
 
@@ -397,13 +429,13 @@ impl Stream {
         for (module, entry) in self.entries.iter().enumerate() {
             let from_below = below.contains(ModuleId(module as u8));
             let beyond = match direction {
-                Direction::Up if from_below => &entry.up,
-                Direction::Down if !from_below => &entry.down,
+                Direction::Up if from_below => &entry.links.up,
+                Direction::Down if !from_below => &entry.links.down,
                 _ => continue,
             };
             for target in beyond
                 .iter()
-                .filter_map(|queue| self.step(*queue))
+                .filter_map(|queue| self.step(queue))
                 .map(|step| step.module)
             {
                 if below.contains(target) != from_below && !entered.contains(&target) {
@@ -432,10 +464,6 @@ impl Stream {
                 .iter()
                 .map(move |name| (module, *name))
         })
-    }
-
-    pub(crate) fn counter_base(&self, module: ModuleId) -> usize {
-        self.entries[module.index()].counter_base
     }
 }
 

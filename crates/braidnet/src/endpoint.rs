@@ -89,15 +89,16 @@ impl Endpoint {
     pub(crate) fn read(&mut self, to: &mut [u8], spent: &mut Run) -> usize {
         let mut copied = 0;
         while copied < to.len() {
-            let Some(front) = self.received.front_mut() else {
+            let Some(mut front) = self.received.pop_front() else {
                 break;
             };
             let n = front.copy_to_slice(&mut to[copied..]);
             copied += n;
             if n == front.total_len() {
-                spent.extend(self.received.pop_front());
+                spent.push(front);
             } else {
                 front.strip(n);
+                self.received.push_front(front);
             }
         }
         self.took(copied);

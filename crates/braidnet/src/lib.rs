@@ -12,6 +12,7 @@
 
 mod config;
 mod endpoint;
+mod endpoints;
 mod error;
 mod server;
 mod services;

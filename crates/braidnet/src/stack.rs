@@ -1,12 +1,13 @@
 //! A stack that its caller turns.
 
 use crate::config::StackConfig;
-use crate::endpoint::{Endpoint, Phase};
+use crate::endpoint::Phase;
+use crate::endpoints::Endpoints;
 use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
 use crate::wiring::{self, Above, Wiring};
 use braidnet_device::{Device, QueuePair};
 use braidnet_inet::tcp::{ListenError, Listeners};
-use braidnet_message::{Arena, Kind, Message, Pool, Run};
+use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
     Buckets, Cluster, ConnectionId, Control, Direction, Next, Processor, Tail, Verb,
@@ -14,7 +15,7 @@ use braidnet_stream::{
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::time::Instant;
 use core::net::{IpAddr, SocketAddr};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A whole TCP/IP stack on one device, turned by whoever owns it: no thread, no lock, no clock of its own.
@@ -51,11 +52,9 @@ pub struct Stack {
     listeners: Arc<Listeners>,
     device: QueuePair,
     local: Address,
-    /// By bucket and slot.
-    endpoints: Vec<Vec<Option<Box<Endpoint>>>>,
+    endpoints: Endpoints,
     /// Connections with a segment that is being filled, or with credit to report.
     listed: Vec<ConnectionId>,
-    events: VecDeque<Event>,
     run: Run,
     /// Messages that have been read, to be freed in the next turn, when the buffers are bound to the thread.
     spent: Run,
@@ -115,9 +114,8 @@ impl Stack {
             listeners,
             device,
             local,
-            endpoints: (0..config.buckets).map(|_| Vec::new()).collect(),
+            endpoints: Endpoints::new(config.buckets),
             listed: Vec::new(),
-            events: VecDeque::new(),
             run: Run::new(),
             spent: Run::new(),
             now: Instant::ZERO,
@@ -186,9 +184,9 @@ impl Stack {
         self.cluster
             .put_one(self.wiring.top, Direction::Down, message);
         self.pass(0);
-        let opened = self.endpoints[bucket.index()]
-            .iter()
-            .flatten()
+        let opened = self
+            .endpoints
+            .in_bucket(bucket)
             .find(|endpoint| endpoint.tuple == tuple && endpoint.state == Phase::Opening)
             .map(|endpoint| endpoint.id);
         Ok(opened)
@@ -201,7 +199,7 @@ impl Stack {
     /// If the connection is not open for sending.
     #[inline]
     pub fn send(&mut self, connection: Connection, bytes: &[u8]) -> Result<usize, SendError> {
-        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
+        let Some(endpoint) = self.endpoints.get(connection) else {
             return Err(SendError::Gone);
         };
         match endpoint.state {
@@ -226,7 +224,9 @@ impl Stack {
 
     /// Bytes that [`Stack::send`] would take now.
     pub fn send_space(&mut self, connection: Connection) -> usize {
-        endpoint(&mut self.endpoints, connection).map_or(0, |endpoint| endpoint.space())
+        self.endpoints
+            .get(connection)
+            .map_or(0, |endpoint| endpoint.space())
     }
 
     /// Copies received bytes out, in order. How many; 0 means that the peer has sent everything it will.
@@ -239,7 +239,7 @@ impl Stack {
         connection: Connection,
         to: &mut [u8],
     ) -> Result<usize, ReceiveError> {
-        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
+        let Some(endpoint) = self.endpoints.get(connection) else {
             return Err(ReceiveError::Gone);
         };
         let n = endpoint.read(to, &mut self.spent);
@@ -259,7 +259,7 @@ impl Stack {
 
     /// Takes the next received message out whole, without copying.
     pub fn receive_message(&mut self, connection: Connection) -> Option<Message> {
-        let endpoint = endpoint(&mut self.endpoints, connection)?;
+        let endpoint = self.endpoints.get(connection)?;
         let message = endpoint.take()?;
         if !endpoint.listed {
             endpoint.listed = true;
@@ -270,14 +270,16 @@ impl Stack {
 
     /// Received bytes that can be read now.
     pub fn readable(&mut self, connection: Connection) -> usize {
-        endpoint(&mut self.endpoints, connection).map_or(0, |endpoint| endpoint.readable())
+        self.endpoints
+            .get(connection)
+            .map_or(0, |endpoint| endpoint.readable())
     }
 
     /// Says that no more will be sent; what was sent before still goes out (RFC 9293 §3.9.1.4). Receiving goes on.
     pub fn close(&mut self, connection: Connection) {
         self.flush_one(connection);
         self.ask(connection, Control::new(Verb::Close));
-        if let Some(endpoint) = endpoint(&mut self.endpoints, connection)
+        if let Some(endpoint) = self.endpoints.get(connection)
             && !matches!(endpoint.state, Phase::Gone(_))
         {
             endpoint.state = Phase::Closing;
@@ -294,28 +296,26 @@ impl Stack {
     /// what still comes is answered with a reset (RFC 9293 §3.6.1).
     pub fn forget(&mut self, connection: Connection) {
         self.flush_one(connection);
-        let open = endpoint(&mut self.endpoints, connection)
+        let open = self
+            .endpoints
+            .get(connection)
             .is_some_and(|endpoint| !matches!(endpoint.state, Phase::Gone(_)));
         if open {
             self.ask(connection, Control::new(Verb::Release));
         }
-        if let Some(slot) = self.endpoints[connection.bucket().index()].get_mut(connection.slot())
-            && slot
-                .as_ref()
-                .is_some_and(|endpoint| endpoint.id == connection)
-        {
-            *slot = None;
-        }
+        self.endpoints.remove(connection);
     }
 
     /// Both ends of the connection; `None` if it is not known.
     pub fn tuple(&mut self, connection: Connection) -> Option<Tuple> {
-        endpoint(&mut self.endpoints, connection).map(|endpoint| endpoint.tuple)
+        self.endpoints
+            .get(connection)
+            .map(|endpoint| endpoint.tuple)
     }
 
     /// The next thing that happened.
     pub fn event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.endpoints.events.pop_front()
     }
 
     /// Every counter that is not zero, as `module.name`.
@@ -339,7 +339,7 @@ impl Stack {
     }
 
     fn flush_one(&mut self, connection: Connection) {
-        if let Some(endpoint) = endpoint(&mut self.endpoints, connection) {
+        if let Some(endpoint) = self.endpoints.get(connection) {
             let (cluster, tcp) = (&mut self.cluster, self.wiring.top);
             endpoint.flush(|segment| cluster.put_one(tcp, Direction::Down, segment));
         }
@@ -349,7 +349,7 @@ impl Stack {
     #[inline]
     fn hand_down(&mut self) {
         while let Some(connection) = self.listed.pop() {
-            let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
+            let Some(endpoint) = self.endpoints.get(connection) else {
                 continue;
             };
             endpoint.listed = false;
@@ -375,70 +375,10 @@ impl Stack {
         };
         self.cluster.turn(self.now, &mut port);
         let taken = port.taken;
-        let mut head = core::mem::take(self.cluster.head());
-        for message in head.drain() {
-            let connection = ConnectionId(message.connection());
-            if message.kind() == Kind::Data {
-                if let Some(endpoint) = endpoint(&mut self.endpoints, connection) {
-                    endpoint.push(message);
-                }
-            } else {
-                self.told(connection, &message);
-            }
+        for message in self.cluster.head().drain() {
+            self.endpoints.take(message);
         }
-        *self.cluster.head() = head;
         taken
-    }
-
-    /// Takes note of what TCP tells.
-    fn told(&mut self, connection: Connection, message: &Message) {
-        let Some((control, verb)) =
-            Control::of(message).and_then(|control| Some((control, control.verb()?)))
-        else {
-            return;
-        };
-        if verb == Verb::Opening {
-            return self.enter(connection, control.tuple);
-        }
-        let known = endpoint(&mut self.endpoints, connection).is_some();
-        if verb == Verb::Connected && !known {
-            self.enter(connection, control.tuple);
-        }
-        let Some(endpoint) = endpoint(&mut self.endpoints, connection) else {
-            return;
-        };
-        match verb {
-            Verb::Connected => {
-                endpoint.open(control.value, control.detail);
-                let event = if known {
-                    Event::Connected
-                } else {
-                    Event::Accepted
-                };
-                self.events.push_back(event(connection));
-            }
-            Verb::Space => endpoint.grant(control.value),
-            Verb::EndOfData => {
-                endpoint.end_of_data = true;
-                self.events.push_back(Event::EndOfData(connection));
-            }
-            Verb::Closed => {
-                endpoint.state = Phase::Gone(control.detail);
-                self.events.push_back(Event::Closed(
-                    connection,
-                    CloseReason::from_detail(control.detail),
-                ));
-            }
-            _ => {}
-        }
-    }
-
-    fn enter(&mut self, connection: Connection, tuple: Tuple) {
-        let slots = &mut self.endpoints[connection.bucket().index()];
-        if slots.len() <= connection.slot() {
-            slots.resize_with(connection.slot() + 1, || None);
-        }
-        slots[connection.slot()] = Some(Box::new(Endpoint::new(connection, tuple)));
     }
 }
 
@@ -469,19 +409,6 @@ impl Processor for Stack {
     fn turn(&mut self, now: Instant, _budget: usize) -> Next {
         Stack::turn(self, now)
     }
-}
-
-/// The endpoint of a connection, if it is still known under this number.
-#[inline]
-fn endpoint(
-    endpoints: &mut [Vec<Option<Box<Endpoint>>>],
-    connection: Connection,
-) -> Option<&mut Endpoint> {
-    let endpoint = endpoints
-        .get_mut(connection.bucket().index())?
-        .get_mut(connection.slot())?
-        .as_deref_mut()?;
-    (endpoint.id == connection).then_some(endpoint)
 }
 
 /// Start of the dynamic ports (RFC 6335 §6).

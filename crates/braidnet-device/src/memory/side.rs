@@ -199,6 +199,15 @@ impl MemoryReceiver {
         self.ring.pop()
     }
 
+    /// Takes the next `ready` packets off the ring, in which there are as many.
+    fn take(&mut self, into: &mut Run, ready: usize) -> usize {
+        for message in (0..ready).map_while(|_| self.ring.pop()) {
+            self.counters.count_packet(message.total_len());
+            into.push(message);
+        }
+        ready
+    }
+
     /// Counts a packet that was popped.
     pub fn count(&mut self, packet: &Message) {
         self.counters.count_packet(packet.total_len());
@@ -206,13 +215,12 @@ impl MemoryReceiver {
 }
 
 impl Receiver for MemoryReceiver {
+    #[inline]
     fn receive(&mut self, _pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        let ready = self.ring.ready(max).min(max);
-        for message in (0..ready).map_while(|_| self.ring.pop()) {
-            self.counters.count_packet(message.total_len());
-            into.push(message);
+        match self.ring.ready(max).min(max) {
+            0 => 0,
+            ready => self.take(into, ready),
         }
-        ready
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

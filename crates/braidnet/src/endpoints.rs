@@ -1,0 +1,114 @@
+//! The connections that a caller-turned stack's head knows of.
+
+use crate::endpoint::{Endpoint, Phase};
+use crate::error::CloseReason;
+use crate::stack::{Connection, Event};
+use braidnet_message::{Kind, Message};
+use braidnet_stream::{BucketId, ConnectionId, Control, Verb};
+use braidnet_wire::address::Tuple;
+use std::collections::VecDeque;
+
+/// Connections by number, and what has happened to them.
+pub(crate) struct Endpoints {
+    /// By bucket and slot.
+    slots: Vec<Vec<Option<Box<Endpoint>>>>,
+    pub(crate) events: VecDeque<Event>,
+}
+
+impl Endpoints {
+    /// None yet, in any of so many buckets.
+    pub(crate) fn new(buckets: u32) -> Endpoints {
+        Endpoints {
+            slots: (0..buckets).map(|_| Vec::new()).collect(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The endpoint of a connection, if it is still known under this number.
+    #[inline]
+    pub(crate) fn get(&mut self, connection: Connection) -> Option<&mut Endpoint> {
+        let endpoint = self
+            .slots
+            .get_mut(connection.bucket().index())?
+            .get_mut(connection.slot())?
+            .as_deref_mut()?;
+        (endpoint.id == connection).then_some(endpoint)
+    }
+
+    /// Those of one bucket.
+    pub(crate) fn in_bucket(&self, bucket: BucketId) -> impl Iterator<Item = &Endpoint> {
+        let slots = self.slots.get(bucket.index());
+        slots.into_iter().flatten().flatten().map(Box::as_ref)
+    }
+
+    /// Forgets a connection, if it is still known under this number.
+    pub(crate) fn remove(&mut self, connection: Connection) {
+        if self.get(connection).is_some() {
+            self.slots[connection.bucket().index()][connection.slot()] = None;
+        }
+    }
+
+    /// Takes what has come up for a connection; what nobody knows any more is dropped.
+    #[inline]
+    pub(crate) fn take(&mut self, message: Message) {
+        let connection = ConnectionId(message.connection());
+        if message.kind() != Kind::Data {
+            self.told(connection, &message);
+        } else if let Some(endpoint) = self.get(connection) {
+            endpoint.push(message);
+        }
+    }
+
+    /// Takes note of what TCP tells.
+    fn told(&mut self, connection: Connection, message: &Message) {
+        let Some((control, verb)) =
+            Control::of(message).and_then(|control| Some((control, control.verb()?)))
+        else {
+            return;
+        };
+        if verb == Verb::Opening {
+            return self.enter(connection, control.tuple);
+        }
+        let known = self.get(connection).is_some();
+        if verb == Verb::Connected && !known {
+            self.enter(connection, control.tuple);
+        }
+        let Some(endpoint) = self.get(connection) else {
+            return;
+        };
+        match verb {
+            Verb::Connected => {
+                endpoint.open(control.value, control.detail);
+                let event = if known {
+                    Event::Connected
+                } else {
+                    Event::Accepted
+                };
+                self.events.push_back(event(connection));
+            }
+            Verb::Space => endpoint.grant(control.value),
+            Verb::EndOfData => {
+                endpoint.end_of_data = true;
+                self.events.push_back(Event::EndOfData(connection));
+            }
+            Verb::Closed => {
+                endpoint.state = Phase::Gone(control.detail);
+                self.events.push_back(Event::Closed(
+                    connection,
+                    CloseReason::from_detail(control.detail),
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, connection: Connection, tuple: Tuple) {
+        let Some(slots) = self.slots.get_mut(connection.bucket().index()) else {
+            return;
+        };
+        if slots.len() <= connection.slot() {
+            slots.resize_with(connection.slot() + 1, || None);
+        }
+        slots[connection.slot()] = Some(Box::new(Endpoint::new(connection, tuple)));
+    }
+}
