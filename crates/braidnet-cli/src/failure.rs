@@ -10,8 +10,6 @@ pub enum Failure {
     Usage(String),
     /// What was asked for is right but did not work out: exit code 1.
     Runtime(String),
-    /// The person pressed Ctrl-C: exit code 130, nothing is printed.
-    Interrupted,
 }
 
 impl Failure {
@@ -20,7 +18,6 @@ impl Failure {
         ExitCode::from(match self {
             Failure::Usage(_) => 2,
             Failure::Runtime(_) => 1,
-            Failure::Interrupted => 130,
         })
     }
 }
@@ -29,7 +26,6 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(sentence) | Failure::Runtime(sentence) => f.write_str(sentence),
-            Failure::Interrupted => f.write_str("interrupted"),
         }
     }
 }

@@ -6,16 +6,30 @@
 //! 130 interrupted by Ctrl-C.
 #![forbid(unsafe_code)]
 
+mod choices;
+mod compare;
 mod failure;
+mod knobs;
+mod output;
 mod serve;
+mod ttcp;
+mod units;
 
 use clap::{Parser, Subcommand};
-use failure::Failure;
 use std::process::ExitCode;
 
-/// A user-space TCP/IP stack whose process architecture is chosen at run time.
+const MORE: &str = "\
+The first thing to run:
+  braidnet compare
+      which architecture is the best one on this machine, for few and for many connections
+
+`braidnet COMMAND --help` says more of each command and ends with examples. In brackets stand sections of the papers \
+that braidnet is built after: CP/MP (Schmidt and Suda, connectional and message parallelism), PLP (Nahum, Yates, Kurose \
+and Towsley, performance issues in parallelized network protocols), ASX (Schmidt, the object-oriented framework).";
+
+/// A user-space TCP/IP stack whose process architecture is chosen at run time
 #[derive(Parser, Debug)]
-#[command(name = "braidnet", version)]
+#[command(name = "braidnet", version, max_term_width = 120, after_help = MORE)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -23,19 +37,21 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Compare(compare::Compare),
+    Ttcp(ttcp::Ttcp),
     Serve(serve::Serve),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Compare(compare) => compare.run(),
+        Command::Ttcp(ttcp) => ttcp.run(),
         Command::Serve(serve) => serve.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if !matches!(failure, Failure::Interrupted) {
-                eprintln!("braidnet: {failure}");
-            }
+            eprintln!("braidnet: {failure}");
             failure.exit_code()
         }
     }

@@ -20,7 +20,10 @@ pub(super) fn throughput(figure: f64) -> String {
 
 /// How far off a throughput may be, with as many decimals as it has.
 pub(super) fn half(throughput: f64, half: Option<f64>) -> String {
-    half.map_or_else(|| NONE.to_owned(), |half| with_decimals(half, decimals(throughput)))
+    half.map_or_else(
+        || NONE.to_owned(),
+        |half| with_decimals(half, decimals(throughput)),
+    )
 }
 
 /// A throughput, and how far off it may be: 61.2 ± 0.3.

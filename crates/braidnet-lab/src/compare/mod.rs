@@ -1,6 +1,6 @@
 //! Every architecture on this machine, side by side: what is measured in which order, and what it says.
 //!
-//! [`compare_with`] lays out a grid of cells ([`CompareConfig`]), measures all of them again and again in shuffled rounds
+//! [`compare`] lays out a grid of cells ([`CompareConfig`]), measures all of them again and again in shuffled rounds
 //! ([`Laboratory`]), brackets each repetition of a cell on several processors with probes of the machine, and makes a
 //! [`Report`] of it: a [table](table()) for people, JSON for programs, and two or three sentences of
 //! [advice](Report::advice) that depend on the figures alone.
@@ -27,6 +27,7 @@ mod schedule;
 mod single;
 mod statistics;
 mod table;
+mod this_machine;
 
 #[cfg(test)]
 mod testing;
@@ -42,12 +43,28 @@ pub use report::{Probe, Repetition, Report, RoundTrip, Run};
 pub use single::{describe, single};
 pub use statistics::Summary;
 pub use table::table;
+pub use this_machine::ThisMachine;
 
-/// Measures the grid in a laboratory of the caller's.
+use std::time::SystemTime;
+
+/// Measures the grid on this machine.
 ///
 /// # Errors
 /// [`CompareError`]: a grid that cannot be measured, a measurement that failed, or architectures that delivered different
 /// bytes.
+pub fn compare(
+    config: &CompareConfig,
+    provenance: &Provenance,
+    progress: &mut dyn Progress,
+) -> Result<Report, CompareError> {
+    let machine = Machine::read(provenance, SystemTime::now());
+    compare_with(config, machine, &mut ThisMachine::new(), progress)
+}
+
+/// Measures the grid in a laboratory of the caller's.
+///
+/// # Errors
+/// As [`compare`].
 pub fn compare_with(
     config: &CompareConfig,
     machine: Machine,

@@ -81,7 +81,7 @@ struct Column {
 
 const COLUMNS: [Column; 13] = [
     column(["", "architecture"], |run| run.architecture.to_owned()),
-    column(["", "processors"], |run| run.processors.to_string()),
+    column(["", "procs"], |run| run.processors.to_string()),
     column(["", "Gbit/s"], |run| {
         let steady = if run.settled { "" } else { "~" };
         format!("{steady}{}", format::throughput(run.throughput_gbps.median))

@@ -1,0 +1,136 @@
+//! `braidnet compare`: every architecture on this machine.
+
+mod progress;
+
+use crate::choices::one_of;
+use crate::failure::Failure;
+use crate::knobs::Knobs;
+use crate::{output, units};
+use braidnet::Architecture;
+use braidnet_lab::Presentation;
+use braidnet_lab::compare::{
+    CompareConfig, CompareError, Laboratory, Provenance, ThisMachine, compare, doubling, table,
+};
+use clap::Args;
+use progress::Bar;
+use std::time::Duration;
+
+const MORE: &str = "\
+Measures the real stack over an in-memory device under every architecture, in shuffled rounds, each repetition on \
+several processors between two probes of what the machine can do at that moment. Prints a table, how to read it, and \
+which architecture to choose for few and for many connections. Nothing leaves the process: no root, no device.
+
+Examples:
+  braidnet compare
+      the whole grid on 1, 2, 4 and so on processors: a minute or so on two
+  braidnet compare --processors 1,2 --connections 1,4,16,64 --presentation none
+      from where on another architecture is the better one
+  braidnet compare --lock mcs --batch 1
+      as the papers did it: fair locks, one message at a time
+  braidnet compare --json > compare.json
+      every repetition with its probes, for programs";
+
+/// Compare the architectures on this machine: the first thing to run
+#[derive(Args, Debug)]
+#[command(after_help = MORE)]
+pub struct Compare {
+    /// Architectures to compare [CP/MP §3.3, ASX §3.3]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "task,connection,message", value_parser = one_of(&Architecture::ALL, Architecture::name), hide_possible_values = true)]
+    architecture: Vec<Architecture>,
+
+    /// Numbers of processors [default: 1, 2, 4 and so on, and all that this process may use]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    processors: Vec<usize>,
+
+    /// Numbers of connections, dealt to processors evenly [PLP §4.3]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,20"
+    )]
+    connections: Vec<usize>,
+
+    /// What stands between transport and application
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "none,xdr", value_parser = one_of(Presentation::ALL, Presentation::name), hide_possible_values = true)]
+    presentation: Vec<Presentation>,
+
+    /// Repetitions of each cell, 5 or more
+    #[arg(long, value_name = "N", default_value_t = CompareConfig::default().repetitions)]
+    repetitions: usize,
+
+    /// Most times that a cell is measured again because the machine moved under it
+    #[arg(long, value_name = "N", default_value_t = CompareConfig::default().most_repeats)]
+    repeats: usize,
+
+    /// Time after which nothing is measured again
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = units::duration)]
+    budget: Duration,
+
+    /// What the order within each round is shuffled by
+    #[arg(long, value_name = "N", default_value_t = CompareConfig::default().seed)]
+    seed: u64,
+
+    /// Print the report as JSON: {"machine":{…},"runs":[…],"advice":[…]}
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    knobs: Knobs,
+}
+
+impl Compare {
+    /// Measures and prints. Ctrl-C ends the process with 130 and leaves the terminal clean.
+    pub fn run(self) -> Result<(), Failure> {
+        let json = self.json;
+        let mut bar = Bar::new();
+        bar.clear_on_interrupt()
+            .map_err(|error| Failure::Runtime(format!("cannot wait for Ctrl-C: {error}")))?;
+        let answer = compare(&self.config(), &provenance(), &mut bar);
+        bar.clear();
+        let report = answer.map_err(failure)?;
+        if json {
+            output::json(&report)
+        } else {
+            output::text(&table(&report))
+        }
+    }
+
+    fn config(self) -> CompareConfig {
+        let processors = if self.processors.is_empty() {
+            doubling(ThisMachine::new().processors())
+        } else {
+            self.processors
+        };
+        CompareConfig {
+            architectures: self.architecture,
+            processors,
+            connections: self.connections,
+            presentations: self.presentation,
+            repetitions: self.repetitions,
+            most_repeats: self.repeats,
+            budget: self.budget,
+            seed: self.seed,
+            base: self.knobs.config(),
+            ..CompareConfig::default()
+        }
+    }
+}
+
+fn provenance() -> Provenance {
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    Provenance {
+        commit: option_env!("BRAIDNET_COMMIT").map(str::to_owned),
+        command_line: words.join(" "),
+    }
+}
+
+fn failure(error: CompareError) -> Failure {
+    if error.is_usage() {
+        Failure::Usage(error.to_string())
+    } else {
+        Failure::Runtime(error.to_string())
+    }
+}

@@ -1,0 +1,107 @@
+//! The knobs that `compare` and `ttcp` share.
+
+use crate::choices::{Switch, one_of};
+use crate::units;
+use braidnet::sync::lock::LockKind;
+use braidnet::tcp::CongestionControl;
+use braidnet_lab::TtcpConfig;
+use clap::Args;
+use std::time::Duration;
+
+/// What is sent, through what, and how the stack is set.
+#[derive(Args, Debug)]
+pub struct Knobs {
+    #[command(flatten)]
+    pub load: Load,
+    #[command(flatten)]
+    pub stack: Stack,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load")]
+pub struct Load {
+    /// Messages that are measured, at least [CP/MP §3.4]
+    #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().messages)]
+    messages: u64,
+
+    /// Messages that go before and are not measured, so that caches are warm [CP/MP §3.4]
+    #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().warmup)]
+    warmup: u64,
+
+    /// Time that a measurement fills, at least: it goes on beyond its messages until then
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = units::duration)]
+    fill: Duration,
+
+    /// Bytes of a message [CP/MP §3.4]
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = units::size::<usize>)]
+    size: usize,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Stack and device")]
+pub struct Stack {
+    /// Longest IP packet; 4352 is FDDI's, as in the papers [PLP §2.3]
+    #[arg(long, value_name = "SIZE", default_value = "4352", value_parser = units::size::<usize>)]
+    mtu: usize,
+
+    /// Receive and send window of each connection
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = units::size::<u32>)]
+    window: u32,
+
+    /// Make and verify TCP and UDP checksums; off: as if the device did [PLP §3.2]
+    #[arg(
+        long,
+        value_name = "on|off",
+        default_value = "on",
+        hide_possible_values = true
+    )]
+    checksum: Switch,
+
+    /// Congestion control of our own senders
+    #[arg(long, value_name = "NAME", default_value_t = CongestionControl::Cubic, value_parser = one_of(&CongestionControl::ALL, congestion_name))]
+    congestion: CongestionControl,
+
+    /// What connections are locked with under `message` [PLP §4.1]
+    #[arg(long, value_name = "NAME", default_value_t = LockKind::Adaptive, value_parser = one_of(&LockKind::all(), LockKind::name))]
+    lock: LockKind,
+
+    /// Most messages taken at once; 1 is how the papers did it
+    #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().batch)]
+    batch: usize,
+
+    /// Queues of the device: 1 to as many as processors take from it
+    #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().device_queues)]
+    device_queues: usize,
+
+    /// Keep each thread on a processor of its own [PLP §3]
+    #[arg(long)]
+    pin: bool,
+}
+
+impl Knobs {
+    /// A configuration in which these are set, and all else is as by default.
+    pub fn config(&self) -> TtcpConfig {
+        TtcpConfig {
+            messages: self.load.messages,
+            warmup: self.load.warmup,
+            min_duration: self.load.fill,
+            size: self.load.size,
+            mtu: self.stack.mtu,
+            window_bytes: self.stack.window,
+            checksum: self.stack.checksum.is_on(),
+            congestion: self.stack.congestion,
+            lock: self.stack.lock,
+            batch: self.stack.batch,
+            device_queues: self.stack.device_queues,
+            pin: self.stack.pin,
+            ..TtcpConfig::default()
+        }
+    }
+}
+
+fn congestion_name(congestion: CongestionControl) -> &'static str {
+    match congestion {
+        CongestionControl::Cubic => "cubic",
+        CongestionControl::NewReno => "new-reno",
+    }
+}
