@@ -1,11 +1,12 @@
 //! The cluster: some of a stream's modules, turned to completion on the caller's thread.
 
 use crate::bucket::BucketId;
+use crate::context::Context;
 use crate::counters::Counters;
 use crate::module::{Direction, ModuleId};
 use crate::pass::{Pass, Work};
 use crate::perimeter::Buckets;
-use crate::queues::QueueId;
+use crate::queues::{QueueId, Queues, Stage};
 use crate::stream::Stream;
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_wire::time::Instant;
@@ -123,6 +124,8 @@ pub struct Cluster {
     here: u64,
     buckets: Buckets,
     pool: Pool,
+    queues: Queues,
+    counters: Arc<Counters>,
     work: Work,
     /// Empty between turns, kept for their memory: one for the queue being served, one for the core inside it.
     outer: Run,
@@ -144,7 +147,9 @@ impl Cluster {
         Cluster {
             here,
             pool: Pool::new(arena),
-            work: Work::new(stream, buckets.count()),
+            queues: Queues::new(),
+            counters: Counters::new(stream),
+            work: Work::new(buckets.count()),
             buckets,
             stream: stream.clone(),
             outer: Run::new(),
@@ -159,7 +164,7 @@ impl Cluster {
 
     /// Its counters, readable by anybody at any time.
     pub fn counters(&self) -> &Arc<Counters> {
-        &self.work.counters
+        &self.counters
     }
 
     /// Its buckets.
@@ -178,20 +183,20 @@ impl Cluster {
     #[inline]
     pub fn put(&mut self, module: ModuleId, direction: Direction, run: &mut Run) {
         let queue = self.stream.entry(module, direction);
-        self.work.queues.append(queue, run);
+        self.queues.append(queue, run);
     }
 
     /// Puts one message into `module`.
     #[inline]
     pub fn put_one(&mut self, module: ModuleId, direction: Direction, message: Message) {
         let queue = self.stream.entry(module, direction);
-        self.work.queues.push(queue, message);
+        self.queues.push(queue, message);
     }
 
     /// Takes in what another processor sent.
     pub fn accept(&mut self, parcels: impl IntoIterator<Item = Parcel>) {
         for Parcel { queue, message, .. } in parcels {
-            self.work.queues.push(queue, message);
+            self.queues.push(queue, message);
         }
     }
 
@@ -202,19 +207,25 @@ impl Cluster {
         let mut pool = self.pool.bind();
         let lowest = self.stream.entry(ModuleId(0), Direction::Up);
         if lowest.bit() & self.here != 0 {
-            self.work
-                .queues
-                .fill(lowest, |run| tail.receive(&mut pool, run));
+            self.queues.fill(lowest, |run| tail.receive(&mut pool, run));
         }
-        let busy = self.work.queues.ready() & self.here != 0;
+        let busy = self.queues.ready() & self.here != 0;
         let mut pass = Pass {
             stream: &self.stream,
             here: self.here,
             buckets: &mut self.buckets,
-            pool: &mut pool,
             work: &mut self.work,
+            cx: Context {
+                now,
+                direction: Direction::Up,
+                bucket: None,
+                pool: &mut pool,
+                queues: &mut self.queues,
+                counters: &self.counters,
+                links: self.stream.links(ModuleId(0), Stage::Before),
+                deadline: Instant::MAX,
+            },
             inner: &mut self.inner,
-            now,
         };
         pass.expire();
         pass.run(tail, &mut self.outer);
@@ -227,26 +238,26 @@ impl Cluster {
     /// What left at the head: for the application.
     #[inline]
     pub fn head(&mut self) -> &mut Run {
-        self.work.queues.run_mut(QueueId::HEAD)
+        self.queues.run_mut(QueueId::HEAD)
     }
 
     /// Whether messages are waiting for the device to take them.
     #[inline]
     pub fn is_backed_up(&self) -> bool {
-        self.work.queues.len(QueueId::TAIL) > 0
+        self.queues.len(QueueId::TAIL) > 0
     }
 
     /// Whether there is something to do now.
     pub fn is_ready(&self) -> bool {
-        self.work.queues.ready() & self.here & !QueueId::TAIL.bit() != 0
+        self.queues.ready() & self.here & !QueueId::TAIL.bit() != 0
     }
 
     /// What belongs to other processors: modules or buckets that are not here.
     pub fn outbound(&mut self) -> impl Iterator<Item = Parcel> + '_ {
-        let mut mask = self.work.queues.ready() & !self.here & !QueueId::HEAD.bit();
+        let mut mask = self.queues.ready() & !self.here & !QueueId::HEAD.bit();
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
-            self.work.send_away(&self.stream, queue);
+            self.work.send_away(&self.stream, &mut self.queues, queue);
         }
         self.work.foreign.drain(..)
     }

@@ -18,6 +18,7 @@ pub struct Context<'a> {
     pub(crate) queues: &'a mut Queues,
     pub(crate) counters: &'a Counters,
     pub(crate) links: &'a Links,
+    /// The bucket's deadline, in a core; elsewhere it means nothing.
     pub(crate) deadline: Instant,
 }
 

@@ -34,6 +34,7 @@ pub mod perimeter;
 pub mod processor;
 pub mod queue;
 mod queues;
+mod session;
 pub mod stream;
 pub mod wheel;
 

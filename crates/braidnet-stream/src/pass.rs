@@ -1,24 +1,20 @@
-//! One working through of a cluster's queues, and one entry of a bucket's perimeter.
+//! One working through of a cluster's queues.
 
 use crate::bucket::{Armed, Bucket, BucketId};
 use crate::cluster::{Parcel, Tail};
 use crate::context::Context;
-use crate::counters::Counters;
 use crate::groups::Groups;
-use crate::module::{Direction, Module, ModuleId, Stages, State};
 use crate::perimeter::{Buckets, Store};
 use crate::queues::{QueueId, Queues, Stage};
+use crate::session::{Entry, Session};
 use crate::stream::{Step, Stream};
 use crate::wheel::Wheel;
-use braidnet_message::{Message, Pool, Run};
+use braidnet_message::{Message, Run};
 use braidnet_wire::time::Instant;
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 
-/// What a cluster's passes work on, apart from the buckets and the buffers.
+/// What a cluster's passes need beside the buckets, the buffers and the queues.
 pub(crate) struct Work {
-    pub(crate) queues: Queues,
-    pub(crate) counters: Arc<Counters>,
     wheel: Wheel<BucketId>,
     wheel_id: u32,
     /// Nothing in the wheel is due before this time.
@@ -38,10 +34,8 @@ pub(crate) struct Work {
 static WHEELS: AtomicU32 = AtomicU32::new(0);
 
 impl Work {
-    pub(crate) fn new(stream: &Stream, buckets: u32) -> Work {
+    pub(crate) fn new(buckets: u32) -> Work {
         Work {
-            queues: Queues::new(),
-            counters: Counters::new(stream),
             wheel: Wheel::new(Instant::ZERO),
             wheel_id: WHEELS.fetch_add(1, Ordering::Relaxed),
             due_at: Instant::MAX,
@@ -56,7 +50,7 @@ impl Work {
 
     /// Sees to it that the bucket's deadline is in some processor's wheel.
     #[inline]
-    fn arm(&mut self, bucket: &mut Bucket) {
+    pub(crate) fn arm(&mut self, bucket: &mut Bucket) {
         if bucket.deadline < bucket.armed.map_or(Instant::MAX, |armed| armed.at) {
             self.arm_earlier(bucket);
         }
@@ -76,14 +70,14 @@ impl Work {
     }
 
     /// Sends what waits in a queue to whoever has its bucket or its module.
-    pub(crate) fn send_away(&mut self, stream: &Stream, queue: QueueId) {
+    pub(crate) fn send_away(&mut self, stream: &Stream, queues: &mut Queues, queue: QueueId) {
         let mut run = core::mem::take(&mut self.spare);
-        self.queues.exchange(queue, &mut run);
+        queues.exchange(queue, &mut run);
         self.send_run_away(stream, queue, &mut run);
         self.spare = run;
     }
 
-    fn send_run_away(&mut self, stream: &Stream, queue: QueueId, run: &mut Run) {
+    pub(crate) fn send_run_away(&mut self, stream: &Stream, queue: QueueId, run: &mut Run) {
         if let Some(Step {
             module, direction, ..
         }) = stream.step(queue)
@@ -98,79 +92,53 @@ impl Work {
         }
     }
 
-    /// Sets aside what waits in these queues, and how many there are.
+    /// Sets aside what waits in the queues of a mask, and how many there are.
     #[cold]
-    fn set_aside(&mut self, mut queues: u64) -> usize {
+    pub(crate) fn set_aside(&mut self, queues: &mut Queues, mut mask: u64) -> usize {
         let mut count = 0;
-        while let Some(queue) = QueueId::lowest(queues) {
-            queues &= !queue.bit();
+        while let Some(queue) = QueueId::lowest(mask) {
+            mask &= !queue.bit();
             if count == self.aside.len() {
                 self.aside.push((queue, Run::new()));
             }
             let (of, run) = &mut self.aside[count];
             *of = queue;
-            self.queues.exchange(queue, run);
+            queues.exchange(queue, run);
             count += 1;
         }
         count
     }
 
-    /// Puts `count` queues back that were set aside; they are empty meanwhile.
+    /// Puts back what waited in `count` queues and was set aside; they are empty meanwhile.
     #[cold]
-    fn put_back(&mut self, count: usize) {
+    pub(crate) fn put_back(&mut self, queues: &mut Queues, count: usize) {
         for (queue, run) in &mut self.aside[..count] {
-            self.queues.append(*queue, run);
+            queues.append(*queue, run);
         }
     }
 
-    /// How many messages wait to go down outside the perimeters.
-    fn outgoing(&self, stream: &Stream) -> usize {
-        let mut mask = self.queues.ready() & !stream.cores() & stream.downward();
-        let mut count = 0;
-        while let Some(queue) = QueueId::lowest(mask) {
-            mask &= !queue.bit();
-            count += self.queues.len(queue);
-        }
-        count
-    }
-
-    /// Takes back what was sent down for bucket `id`, in order.
-    fn give_up(&mut self, stream: &Stream, id: BucketId, mut leave: impl FnMut(QueueId, Message)) {
-        let mut mask = self.queues.ready() & !stream.cores() & stream.downward();
+    /// Takes what was sent down for bucket `id` back out of the queues of a mask, in order.
+    fn give_up(
+        &mut self,
+        queues: &mut Queues,
+        mask: u64,
+        id: BucketId,
+        mut leave: impl FnMut(QueueId, Message),
+    ) {
+        let mut mask = queues.ready() & mask;
         let mut run = core::mem::take(&mut self.spare);
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
-            self.queues.exchange(queue, &mut run);
+            queues.exchange(queue, &mut run);
             for message in run.drain() {
                 if message.bucket() == id.0 {
                     leave(queue, message);
                 } else {
-                    self.queues.push(queue, message);
+                    queues.push(queue, message);
                 }
             }
         }
         self.spare = run;
-    }
-
-    /// What a module's function sees, and where what it makes goes.
-    #[inline]
-    fn context<'a>(
-        &'a mut self,
-        stream: &'a Stream,
-        (module, direction, stage): (ModuleId, Direction, Stage),
-        pool: &'a mut Pool,
-        now: Instant,
-    ) -> Context<'a> {
-        Context {
-            now,
-            direction,
-            bucket: None,
-            pool,
-            queues: &mut self.queues,
-            counters: &self.counters,
-            links: stream.links(module, stage),
-            deadline: Instant::MAX,
-        }
     }
 }
 
@@ -179,25 +147,28 @@ pub(crate) struct Pass<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) here: u64,
     pub(crate) buckets: &'a mut Buckets,
-    pub(crate) pool: &'a mut Pool,
     pub(crate) work: &'a mut Work,
+    /// What the modules see, made once for all of them: before each call it is told whose.
+    pub(crate) cx: Context<'a>,
     /// Empty whenever no core runs on it; kept for its memory.
     pub(crate) inner: &'a mut Run,
-    pub(crate) now: Instant,
 }
 
 impl Pass<'_> {
     /// Enters the perimeter of every bucket whose time has come.
     #[inline]
     pub(crate) fn expire(&mut self) {
-        if self.now >= self.work.due_at {
+        if self.cx.now >= self.work.due_at {
             self.expire_due();
         }
     }
 
+    #[inline(never)]
     fn expire_due(&mut self) {
         let mut due = core::mem::take(&mut self.work.due);
-        self.work.wheel.advance(self.now, |bucket| due.push(bucket));
+        self.work
+            .wheel
+            .advance(self.cx.now, |bucket| due.push(bucket));
         for bucket in due.drain(..) {
             self.enter(bucket, Entry::Expiry);
         }
@@ -209,49 +180,50 @@ impl Pass<'_> {
     /// and after.
     #[inline]
     pub(crate) fn run(&mut self, tail: &mut impl Tail, run: &mut Run) {
+        let tail_bit = QueueId::TAIL.bit();
         loop {
-            let here = self.here & !QueueId::TAIL.bit();
-            while let Some(queue) = QueueId::lowest(self.work.queues.ready() & here) {
-                let Some(step) = self.stream.step(queue) else {
-                    break;
-                };
-                self.work.queues.exchange(queue, run);
-                if step.stage == Stage::Core {
-                    self.serve_core(queue, run);
-                } else {
-                    self.serve_order_free(step, run);
-                }
+            let here = self.here & !tail_bit;
+            while let Some(queue) = QueueId::lowest(self.cx.queues.ready() & here) {
+                self.cx.queues.exchange(queue, run);
+                self.serve(queue, run, here);
             }
-            if self.work.queues.ready() & QueueId::TAIL.bit() != 0 {
-                tail.transmit(self.work.queues.run_mut(QueueId::TAIL));
-                self.work.queues.refresh(QueueId::TAIL);
+            if self.cx.queues.ready() & tail_bit != 0 {
+                tail.transmit(self.cx.queues.run_mut(QueueId::TAIL));
+                self.cx.queues.refresh(QueueId::TAIL);
             }
             // What the device has not taken yet must not be overtaken: stay the drainer.
-            let backed_up = self.work.queues.ready() & QueueId::TAIL.bit() != 0;
+            let backed_up = self.cx.queues.ready() & tail_bit != 0;
             if backed_up || self.work.draining.is_empty() || !self.relieve() {
                 return;
             }
         }
     }
 
-    /// Runs a `before` or an `after` on all that waited for it.
+    /// Runs the function of a queue on what waited in it. What stays goes on to the next function at once as long as that
+    /// one is turned here and would be served next anyway.
     #[inline]
-    fn serve_order_free(&mut self, step: Step, run: &mut Run) {
-        let Step {
-            module,
-            direction,
-            stage,
-            stay,
-        } = step;
-        let mut cx =
-            self.work
-                .context(self.stream, (module, direction, stage), self.pool, self.now);
-        let code = self.stream.code(module);
-        match stage {
-            Stage::Before => code.before(direction, run, &mut cx),
-            _ => code.after(direction, run, &mut cx),
+    fn serve(&mut self, mut queue: QueueId, run: &mut Run, here: u64) {
+        while let Some(step) = self.stream.step(queue) {
+            if step.stage == Stage::Core {
+                return self.serve_core(queue, run);
+            }
+            let (module, direction) = (step.module, step.direction);
+            self.cx.direction = direction;
+            self.cx.links = self.stream.links(module, step.stage);
+            let code = self.stream.code(module);
+            match step.stage {
+                Stage::Before => code.before(direction, run, &mut self.cx),
+                _ => code.after(direction, run, &mut self.cx),
+            }
+            if run.is_empty() {
+                return;
+            }
+            queue = step.stay;
+            let before = self.cx.queues.ready() & here & queue.and_lower();
+            if before != 0 || here & queue.bit() == 0 {
+                return self.cx.queues.append(queue, run);
+            }
         }
-        self.work.queues.append(stay, run);
     }
 
     /// Groups what waited for a core by bucket and enters each bucket's perimeter once.
@@ -281,197 +253,70 @@ impl Pass<'_> {
 
     #[inline]
     fn enter(&mut self, id: BucketId, entry: Entry<'_>) {
-        let (stream, now) = (self.stream, self.now);
-        let cores = stream.cores() & self.here;
-        let (pool, work, inner) = (&mut *self.pool, &mut *self.work, &mut *self.inner);
-        match &mut self.buckets.0 {
-            Store::Private(buckets) => {
-                match buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
-                    Some(bucket) => Session {
-                        stream,
-                        bucket,
-                        cores,
-                        pool,
-                        work,
-                        now,
-                    }
-                    .run(entry, inner),
-                    None => entry.send_away(stream, work),
-                }
+        let stream = self.stream;
+        let Store::Private(buckets) = &mut self.buckets.0 else {
+            return self.enter_shared(id, entry);
+        };
+        match buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
+            Some(bucket) => Session {
+                stream,
+                bucket,
+                cores: stream.cores() & self.here,
+                cx: &mut self.cx,
+                work: self.work,
             }
-            Store::Shared(_) => self.enter_shared(id, entry),
+            .run(entry, self.inner),
+            None => entry.send_away(stream, self.work),
         }
     }
 
     /// Enters a bucket behind its lock; see [`perimeter`](crate::perimeter) for what happens to what it sends down.
+    #[inline(never)]
     fn enter_shared(&mut self, id: BucketId, entry: Entry<'_>) {
         let Store::Shared(buckets) = &self.buckets.0 else {
             return;
         };
-        let (stream, now) = (self.stream, self.now);
-        let cores = stream.cores() & self.here;
-        let (pool, work, inner) = (&mut *self.pool, &mut *self.work, &mut *self.inner);
+        let stream = self.stream;
+        let (cores, cx) = (stream.cores() & self.here, &mut self.cx);
+        let (work, inner) = (&mut *self.work, &mut *self.inner);
         let Some(shared) = buckets.get(id.index()) else {
             return entry.send_away(stream, work);
         };
+        // The queues of what waits to go down outside the perimeters.
+        let outgoing = !stream.cores() & stream.downward();
         shared.enter(|guarded| {
-            let before = work.outgoing(stream);
-            let bucket = &mut guarded.bucket;
+            let before = cx.queues.count(outgoing);
             Session {
                 stream,
-                bucket,
+                bucket: &mut guarded.bucket,
                 cores,
-                pool,
+                cx,
                 work,
-                now,
             }
             .run(entry, inner);
-            if work.outgoing(stream) == before || work.draining.contains(&id) {
+            if cx.queues.count(outgoing) == before || work.draining.contains(&id) {
                 return;
             }
             if shared.claim() {
                 work.draining.push(id);
             } else {
-                work.give_up(stream, id, |queue, message| guarded.leave(queue, message));
+                work.give_up(cx.queues, outgoing, id, |queue, message| {
+                    guarded.leave(queue, message);
+                });
             }
         });
     }
 
     /// Stops carrying for the shared buckets whose messages have all gone; whether more was left for us.
+    #[cold]
     fn relieve(&mut self) -> bool {
         let Store::Shared(buckets) = &self.buckets.0 else {
             return false;
         };
-        let mut draining = core::mem::take(&mut self.work.draining);
-        let queues = &mut self.work.queues;
+        let draining = &mut self.work.draining;
         draining.retain(|id| {
-            !buckets[id.index()].release(|queue, message| queues.push(queue, message))
+            !buckets[id.index()].release(|queue, message| self.cx.queues.push(queue, message))
         });
-        self.work.draining = draining;
-        !self.work.draining.is_empty()
-    }
-}
-
-/// With what a perimeter is entered.
-enum Entry<'a> {
-    Run(QueueId, &'a mut Run),
-    Expiry,
-}
-
-impl Entry<'_> {
-    /// The bucket is not here: its work goes to whoever has it. An expiry of a bucket that has moved is void.
-    fn send_away(self, stream: &Stream, work: &mut Work) {
-        if let Entry::Run(queue, run) = self {
-            work.send_run_away(stream, queue, run);
-        }
-    }
-}
-
-/// One entry of a bucket's perimeter.
-struct Session<'a> {
-    stream: &'a Stream,
-    bucket: &'a mut Bucket,
-    /// The queues of the cores that are turned here.
-    cores: u64,
-    pool: &'a mut Pool,
-    work: &'a mut Work,
-    now: Instant,
-}
-
-impl Session<'_> {
-    /// Runs cores until none has work, then lets each module that worked settle, until that makes no more work. `inner` is
-    /// empty before and after.
-    #[inline]
-    fn run(mut self, entry: Entry<'_>, inner: &mut Run) {
-        // What came for the cores from outside may be for other buckets.
-        let outside = self.work.queues.ready() & self.cores;
-        let aside = if outside == 0 {
-            0
-        } else {
-            self.work.set_aside(outside)
-        };
-        let mut touched = match entry {
-            Entry::Run(queue, run) => self.core(queue, run),
-            Entry::Expiry => self.expire(),
-        };
-        loop {
-            if let Some(queue) = QueueId::lowest(self.work.queues.ready() & self.cores) {
-                self.work.queues.exchange(queue, inner);
-                touched |= self.core(queue, inner);
-            } else if touched != 0 {
-                let module = ModuleId((u32::BITS - 1 - touched.leading_zeros()) as u8);
-                touched &= !(1 << module.0);
-                if self.stream.stages(module).contains(Stages::SETTLE) {
-                    self.call(module, Direction::Down, |code, state, cx| {
-                        code.settle(state, cx)
-                    });
-                }
-            } else {
-                break;
-            }
-        }
-        if aside > 0 {
-            self.work.put_back(aside);
-        }
-        self.work.arm(self.bucket);
-    }
-
-    #[inline]
-    fn core(&mut self, queue: QueueId, run: &mut Run) -> u32 {
-        let Some(Step {
-            module,
-            direction,
-            stay,
-            ..
-        }) = self.stream.step(queue)
-        else {
-            return 0;
-        };
-        self.call(module, direction, |code, state, cx| {
-            code.core(state, direction, run, cx)
-        });
-        self.work.queues.append(stay, run);
-        1 << module.0
-    }
-
-    fn expire(&mut self) -> u32 {
-        self.bucket.armed = None;
-        if self.bucket.deadline > self.now {
-            return 0;
-        }
-        self.bucket.deadline = Instant::MAX;
-        let mut touched = 0;
-        for (module, _) in self.stream.modules() {
-            if self.stream.stages(module).contains(Stages::EXPIRE) {
-                self.call(module, Direction::Up, |code, state, cx| {
-                    code.expire(state, cx)
-                });
-                touched |= 1 << module.0;
-            }
-        }
-        touched
-    }
-
-    #[inline]
-    fn call(
-        &mut self,
-        module: ModuleId,
-        direction: Direction,
-        work: impl FnOnce(&dyn Module, &mut dyn State, &mut Context<'_>),
-    ) {
-        let mut cx = self.work.context(
-            self.stream,
-            (module, direction, Stage::Core),
-            self.pool,
-            self.now,
-        );
-        cx.bucket = Some(self.bucket.id);
-        cx.deadline = self.bucket.deadline;
-        work(
-            self.stream.code(module),
-            &mut *self.bucket.states[module.index()],
-            &mut cx,
-        );
-        self.bucket.deadline = cx.deadline;
+        !draining.is_empty()
     }
 }

@@ -39,6 +39,12 @@ impl QueueId {
         1 << self.0
     }
 
+    /// It and all that are served before it, as a mask.
+    #[inline]
+    pub(crate) const fn and_lower(self) -> u64 {
+        self.bit() | (self.bit() - 1)
+    }
+
     /// The lowest queue of a mask.
     #[inline]
     pub(crate) const fn lowest(mask: u64) -> Option<QueueId> {
@@ -112,6 +118,17 @@ impl Queues {
 
     pub(crate) fn len(&self, queue: QueueId) -> usize {
         self.runs[queue.index()].len()
+    }
+
+    /// Messages in all queues of a mask.
+    pub(crate) fn count(&self, mask: u64) -> usize {
+        let mut mask = self.ready & mask;
+        let mut count = 0;
+        while let Some(queue) = QueueId::lowest(mask) {
+            mask &= !queue.bit();
+            count += self.len(queue);
+        }
+        count
     }
 
     #[inline]

@@ -1,0 +1,132 @@
+//! One entry of a bucket's perimeter.
+
+use crate::bucket::Bucket;
+use crate::context::Context;
+use crate::module::{Direction, Module, ModuleId, Stages, State};
+use crate::pass::Work;
+use crate::queues::{QueueId, Stage};
+use crate::stream::{Step, Stream};
+use braidnet_message::Run;
+use braidnet_wire::time::Instant;
+
+/// With what a perimeter is entered.
+pub(crate) enum Entry<'a> {
+    Run(QueueId, &'a mut Run),
+    Expiry,
+}
+
+impl Entry<'_> {
+    /// The bucket is not here: its work goes to whoever has it. An expiry of a bucket that has moved is void.
+    #[cold]
+    pub(crate) fn send_away(self, stream: &Stream, work: &mut Work) {
+        if let Entry::Run(queue, run) = self {
+            work.send_run_away(stream, queue, run);
+        }
+    }
+}
+
+/// One entry of a bucket's perimeter.
+pub(crate) struct Session<'a, 'c> {
+    pub(crate) stream: &'c Stream,
+    pub(crate) bucket: &'a mut Bucket,
+    /// The queues of the cores that are turned here.
+    pub(crate) cores: u64,
+    pub(crate) cx: &'a mut Context<'c>,
+    pub(crate) work: &'a mut Work,
+}
+
+impl Session<'_, '_> {
+    /// Runs cores until none has work, then lets each module that worked settle, until that makes no more work. `inner` is
+    /// empty before and after.
+    #[inline]
+    pub(crate) fn run(mut self, entry: Entry<'_>, inner: &mut Run) {
+        // What came for the cores from outside may be for other buckets.
+        let outside = self.cx.queues.ready() & self.cores;
+        let aside = if outside == 0 {
+            0
+        } else {
+            self.work.set_aside(self.cx.queues, outside)
+        };
+        self.cx.bucket = Some(self.bucket.id);
+        self.cx.deadline = self.bucket.deadline;
+        let mut touched = match entry {
+            Entry::Run(queue, run) => self.core(queue, run),
+            Entry::Expiry => self.expire(),
+        };
+        loop {
+            if let Some(queue) = QueueId::lowest(self.cx.queues.ready() & self.cores) {
+                self.cx.queues.exchange(queue, inner);
+                touched |= self.core(queue, inner);
+            } else if touched != 0 {
+                let module = ModuleId((u32::BITS - 1 - touched.leading_zeros()) as u8);
+                touched &= !(1 << module.0);
+                if self.stream.stages(module).contains(Stages::SETTLE) {
+                    self.call(module, Direction::Down, |code, state, cx| {
+                        code.settle(state, cx)
+                    });
+                }
+            } else {
+                break;
+            }
+        }
+        self.cx.bucket = None;
+        self.bucket.deadline = self.cx.deadline;
+        if aside > 0 {
+            self.work.put_back(self.cx.queues, aside);
+        }
+        self.work.arm(self.bucket);
+    }
+
+    #[inline]
+    fn core(&mut self, queue: QueueId, run: &mut Run) -> u32 {
+        let Some(Step {
+            module,
+            direction,
+            stay,
+            ..
+        }) = self.stream.step(queue)
+        else {
+            return 0;
+        };
+        self.call(module, direction, |code, state, cx| {
+            code.core(state, direction, run, cx)
+        });
+        self.cx.queues.append(stay, run);
+        1 << module.0
+    }
+
+    #[inline(never)]
+    fn expire(&mut self) -> u32 {
+        self.bucket.armed = None;
+        if self.bucket.deadline > self.cx.now {
+            return 0;
+        }
+        self.cx.deadline = Instant::MAX;
+        let mut touched = 0;
+        for (module, _) in self.stream.modules() {
+            if self.stream.stages(module).contains(Stages::EXPIRE) {
+                self.call(module, Direction::Up, |code, state, cx| {
+                    code.expire(state, cx)
+                });
+                touched |= 1 << module.0;
+            }
+        }
+        touched
+    }
+
+    #[inline]
+    fn call(
+        &mut self,
+        module: ModuleId,
+        direction: Direction,
+        work: impl FnOnce(&dyn Module, &mut dyn State, &mut Context<'_>),
+    ) {
+        self.cx.direction = direction;
+        self.cx.links = self.stream.links(module, Stage::Core);
+        work(
+            self.stream.code(module),
+            &mut *self.bucket.states[module.index()],
+            self.cx,
+        );
+    }
+}
