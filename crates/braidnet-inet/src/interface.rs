@@ -241,7 +241,7 @@ impl Interface {
 
     #[inline]
     fn is_ours(&self, address: u32) -> bool {
-        address == self.primary || self.others.iter().any(|other| *other == address)
+        address == self.primary || (!self.others.is_empty() && self.others.contains(&address))
     }
 
     #[inline]

@@ -109,22 +109,21 @@ impl Ip {
         stations: &mut Option<View<'_>>,
         cx: &mut Context<'_>,
     ) -> Verdict {
-        match ipv4::parse_front(message.bytes(), message.total_len()) {
-            Ok(header) => self.enter(header, message, stations, cx),
-            Err(refusal) => self.arrive_in_pieces(refusal, message, stations, cx),
+        match ipv4::parse_usual(message.bytes(), message.total_len()) {
+            Some(header) => self.enter(header, message, stations, cx),
+            None => self.arrive_unusual(message, stations, cx),
         }
     }
 
-    /// A packet arrived of which the first block is refused.
-    #[cold]
-    fn arrive_in_pieces(
+    /// A packet arrived that is a fragment, has options, or is faulty.
+    #[inline(never)]
+    fn arrive_unusual(
         &self,
-        refusal: Ipv4Error,
         message: &mut Message,
         stations: &mut Option<View<'_>>,
         cx: &mut Context<'_>,
     ) -> Verdict {
-        match parse_again(message, refusal, cx) {
+        match parse_all(message, cx) {
             Ok(header) => self.enter(header, message, stations, cx),
             Err(reason) => Verdict::Drop(reason),
         }
@@ -132,8 +131,7 @@ impl Ip {
 
     /// A packet with this header arrived.
     ///
-    /// Inlined where the header was parsed, so that it stays in registers: an address that goes through memory in pieces
-    /// is slow to load as a whole.
+    /// Inlined where the header was parsed, so that it stays in registers.
     #[inline(always)]
     fn enter(
         &self,
@@ -147,7 +145,7 @@ impl Ip {
             Err(reason) => return Verdict::drop(reason),
         };
         if self.neighbours.is_some()
-            && let Err(reason) = self.look_at_frame(message, &header, flags, stations, cx)
+            && let Err(reason) = self.look_at_frame(message, header.source, flags, stations, cx)
         {
             return Verdict::drop(reason);
         }
@@ -184,7 +182,7 @@ impl Ip {
     }
 
     /// Whether a packet is whole, for us and from somebody; the flags of its [`Datagram`].
-    #[inline]
+    #[inline(always)]
     fn admit(&self, header: &Ipv4Header) -> Result<u8, Counted> {
         if header.is_fragment() {
             return Err(Counted::Fragment);
@@ -212,7 +210,7 @@ impl Ip {
     fn look_at_frame(
         &self,
         message: &Message,
-        header: &Ipv4Header,
+        source: Address,
         flags: u8,
         stations: &mut Option<View<'_>>,
         cx: &mut Context<'_>,
@@ -222,10 +220,10 @@ impl Ip {
             return Err(Counted::GroupFrame);
         }
         if let Some(stations) = stations
-            && self.interface.learns_from(&header.source)
-            && !stations.hears(&header.source, &frame.station)
+            && self.interface.learns_from(&source)
+            && !stations.hears(&source, &frame.station)
         {
-            tell(header.source, &frame, cx);
+            tell(source, &frame, cx);
         }
         Ok(())
     }
@@ -334,14 +332,13 @@ fn tell(source: Address, frame: &Frame, cx: &mut Context<'_>) {
     cx.down_link(usize::from(DOWN_ARP), news);
 }
 
-/// Parses a packet once more that was refused as it lies in its first block: its header may lie in others.
-#[cold]
-fn parse_again(
-    message: &mut Message,
-    refusal: Ipv4Error,
-    cx: &mut Context<'_>,
-) -> Result<Ipv4Header, Counter> {
+/// Parses any header; if it does not lie in the first block, it is gathered.
+fn parse_all(message: &mut Message, cx: &mut Context<'_>) -> Result<Ipv4Header, Counter> {
     let total = message.total_len();
+    let refusal = match ipv4::parse_front(message.bytes(), total) {
+        Ok(header) => return Ok(header),
+        Err(refusal) => refusal,
+    };
     let in_pieces = matches!(refusal, Ipv4Error::Truncated | Ipv4Error::HeaderLenPastEnd)
         && message.len() < total;
     if !in_pieces {

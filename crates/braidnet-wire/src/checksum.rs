@@ -113,8 +113,8 @@ impl Sum {
     #[inline]
     pub fn pseudo_header(source: &Address, destination: &Address, protocol: u8, len: u32) -> Sum {
         let addresses = scalar::sum_wide(source.octets()) + scalar::sum_wide(destination.octets());
-        let rest = Sum::word(u16::from(protocol)).combine(Sum::double_word(len));
-        Sum(scalar::fold(addresses + u128::from(rest.0)))
+        let rest = u64::from(u16::from(protocol).to_be()) + u64::from(len.to_be());
+        Sum(scalar::fold(addresses + u128::from(rest)))
     }
 
     /// The checksum to store: the complement of the sum, **in the machine's byte order**. It is written to the packet

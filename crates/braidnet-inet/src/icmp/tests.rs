@@ -69,7 +69,7 @@ fn a_shared_request_is_answered_and_left_as_it_is() {
     let packet = icmp(PEER, US, &echo_request(b"data"));
     let mut stack = stack();
     let message = stack.message(&[&packet]);
-    let kept = message.share(&mut stack.pool()).unwrap();
+    let kept = message.share(stack.pool()).unwrap();
     let sent = stack.receive_message(message);
     let expected = Icmpv4::EchoReply(Echo {
         identifier: 0x1234,
@@ -342,7 +342,7 @@ fn a_header_that_is_not_there_any_more_is_not_made_up() {
         // Where the transport's header begins in another block, both headers are copied into a new one.
         let mut stack = stack();
         let message = stack.message(&[&packet[..cut], &packet[cut..]]);
-        let kept = message.share(&mut stack.pool()).unwrap();
+        let kept = message.share(stack.pool()).unwrap();
         let sent = stack.receive_message(message);
         assert_eq!(sent.len(), reports, "cut at {cut}");
         assert!(

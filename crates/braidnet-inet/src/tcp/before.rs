@@ -87,7 +87,7 @@ impl Tcp {
 }
 
 /// Whether the checksum over pseudo-header, header and data holds (RFC 9293 §3.1).
-#[inline]
+#[inline(always)]
 fn is_intact(message: &Message, datagram: &Datagram) -> bool {
     let len = message.total_len() as u32;
     Sum::pseudo_header(&datagram.source, &datagram.destination, PROTOCOL, len)

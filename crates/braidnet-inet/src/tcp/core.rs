@@ -265,10 +265,10 @@ impl Tcp {
                 continue;
             };
             let (mut sent, mut again) = (0, 0);
-            while let Some(transmit) = next_segment(connection, cx) {
+            while let Some(transmit) = &next_segment(connection, cx) {
                 sent += 1;
                 again += u64::from(transmit.retransmission);
-                send_segment(connection, &transmit, cx);
+                send_segment(connection, transmit, cx);
             }
             cx.count(SEGMENTS_OUT, sent);
             if again > 0 {
@@ -330,7 +330,7 @@ impl Tcp {
             cx.count(OPENED, 1);
             let connected = Control::new(Verb::Connected)
                 .value(u64::from(connection.tcb.send_space()))
-                .detail(u32::from(connection.tcb.mss()))
+                .detail(connection.tcb.mss())
                 .tuple(connection.tuple);
             tell(connected, connection, cx);
         }
@@ -432,10 +432,9 @@ fn send_segment(connection: &mut Connection, transmit: &Transmit, cx: &mut Conte
     };
     match message {
         Some(mut message) => {
-            message.set_note(Departure {
-                header: transmit.header,
-                tuple: connection.tuple,
-            });
+            let note = message.note_mut::<Departure>();
+            note.header = transmit.header;
+            note.tuple = connection.tuple;
             cx.down(message);
         }
         None => cx.count(NO_BUFFER, 1),

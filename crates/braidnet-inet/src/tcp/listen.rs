@@ -143,15 +143,15 @@ mod tests {
     #[test]
     fn a_port_is_taken_by_one_listener_only() {
         let listeners = Listeners::default();
-        let one = Some(Address::v4([10, 0, 0, 1]));
-        let two = Some(Address::v4([10, 0, 0, 2]));
+        let one = Address::v4([10, 0, 0, 1]);
+        let two = Address::v4([10, 0, 0, 2]);
         assert_eq!(listeners.listen(None, 0, 1), Err(ListenError::Zero));
-        assert_eq!(listeners.listen(one, 80, 1), Ok(()));
-        assert_eq!(listeners.listen(two, 80, 1), Ok(()));
+        assert_eq!(listeners.listen(Some(one), 80, 1), Ok(()));
+        assert_eq!(listeners.listen(Some(two), 80, 1), Ok(()));
         assert_eq!(listeners.listen(None, 80, 1), Err(ListenError::InUse(80)));
-        listeners.stop(one, 80);
-        assert!(listeners.find(&one.unwrap_or_default(), 80).is_none());
-        assert!(listeners.find(&two.unwrap_or_default(), 80).is_some());
+        listeners.stop(Some(one), 80);
+        assert!(listeners.find(&one, 80).is_none());
+        assert!(listeners.find(&two, 80).is_some());
     }
 
     #[test]

@@ -202,7 +202,7 @@ proptest! {
         }).collect::<Vec<_>>().into_iter();
         let mut message = messages.next().unwrap();
         messages.for_each(|block| message.push_continuation(block));
-        let kept = shared.then(|| message.share(&mut stack.pool()).unwrap());
+        let kept = shared.then(|| message.share(stack.pool()).unwrap());
         message.set_note(UdpFlow { tuple: FLOW });
         let udp = stack.inet.layout.udp;
         let sent = stack.send(udp, message);

@@ -258,6 +258,8 @@ proptest! {
         prop_assert_eq!(emit(&header, &mut out), 20);
         prop_assert!(out[20..].iter().all(|byte| *byte == 0xee));
         prop_assert_eq!(parse(&out), Ok(header));
+        let usual = (!header.is_fragment()).then_some(header);
+        prop_assert_eq!(parse_usual(&out, out.len()), usual);
     }
 
     #[test]
@@ -271,5 +273,7 @@ proptest! {
         if let Ok(header) = parse(&bytes) {
             prop_assert!(bytes.get(header.payload_range()).is_some());
         }
+        let usual = parse_usual(&bytes, bytes.len());
+        prop_assert!(usual.is_none_or(|usual| parse(&bytes) == Ok(usual)));
     }
 }

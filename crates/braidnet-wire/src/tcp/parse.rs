@@ -101,7 +101,7 @@ pub fn parse_usual(segment: &[u8]) -> Option<Parsed> {
 
 /// All other headers, by their options one after the other.
 #[inline(never)]
-fn parse_unusual(segment: &[u8]) -> Result<Parsed, TcpError> {
+pub(super) fn parse_unusual(segment: &[u8]) -> Result<Parsed, TcpError> {
     let Some((fixed, _)) = segment.split_first_chunk::<MIN_HEADER_LEN>() else {
         return Err(TcpError::Truncated);
     };

@@ -1,3 +1,4 @@
+use super::parse::parse_unusual;
 use super::*;
 use crate::address::Address;
 use crate::checksum::Sum;
@@ -333,6 +334,9 @@ proptest! {
         prop_assert_eq!((parsed.source_port, parsed.destination_port), ports);
         prop_assert_eq!(parsed.header, header);
         prop_assert_eq!(parsed.header_len, len);
+        let usual = parse_usual(&out[..len]);
+        prop_assert_eq!(usual.is_some(), len == 20 || (len == 32 && header.present == TcpHeader::HAS_TIMESTAMPS));
+        prop_assert!(usual.is_none_or(|usual| Ok(usual) == parse_unusual(&out[..len])));
     }
 
     #[test]
@@ -362,6 +366,7 @@ proptest! {
             prop_assert_eq!(parsed.header_len, usize::from(words) * 4);
             prop_assert!(parsed.header.window_scale <= MAX_WINDOW_SCALE);
         }
+        prop_assert!(parse_usual(&bytes).is_none_or(|usual| Ok(usual) == parse_unusual(&bytes)));
     }
 
     #[test]
