@@ -12,7 +12,7 @@ use super::{
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
-use braidnet_tcp::{DropReason, Events, Listen, State, Tcb, Transmit};
+use braidnet_tcp::{DropReason, Events, Listen, Sink, State, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::tcp::{PROTOCOL, TcpHeader};
 use std::sync::OnceLock;
@@ -65,6 +65,9 @@ impl Tcp {
         if payload.is_some() {
             cx.count(DATA_SEGMENTS_IN, 1);
         }
+        if matches!(connection.tcb.state(), State::SynSent | State::SynReceived) {
+            return self.segment_while_opening(slot, arrival, payload, table, cx);
+        }
         let mut sink = Deliver {
             id: connection.id,
             delivered: &mut connection.delivered,
@@ -83,6 +86,41 @@ impl Tcp {
         } else if !outcome.events.is_empty() {
             self.events(slot, outcome.events, table, cx);
         }
+    }
+
+    /// The same during the handshake: what ends it may bring data, of which the head is to hear after `Connected`.
+    #[cold]
+    fn segment_while_opening(
+        &self,
+        slot: usize,
+        arrival: &Arrival,
+        payload: Option<Segment>,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(connection) = table.connection(slot) else {
+            return;
+        };
+        let mut early = Vec::new();
+        let outcome = connection
+            .tcb
+            .on_segment(cx.now(), &arrival.header, payload, &mut early);
+        if let Some(reason) = outcome.drop {
+            cx.count(counter_of(reason), 1);
+        }
+        table.touch(slot);
+        self.events(slot, outcome.events & Events::CONNECTED, table, cx);
+        if let Some(connection) = table.connection(slot) {
+            let mut sink = Deliver {
+                id: connection.id,
+                delivered: &mut connection.delivered,
+                cx,
+            };
+            for segment in early {
+                sink.deliver(segment);
+            }
+        }
+        self.events(slot, outcome.events - Events::CONNECTED, table, cx);
     }
 
     /// A segment for which there is no connection: a listener's SYN, or RFC 9293 §3.10.7.1.
