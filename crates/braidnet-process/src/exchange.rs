@@ -118,18 +118,23 @@ impl Outward {
         }
     }
 
-    /// Puts a whole run that came to `module` from a packet filter into the mailbox of `server`.
-    pub(crate) fn hand_over(&mut self, server: usize, parcel: Parcel) {
-        self.waiting[server].push(parcel);
+    /// Puts parcels into the mailboxes of those whom they are for, as many as there is room for; whether all have gone.
+    pub(crate) fn pass_on(&mut self, parcels: &mut [Vec<Parcel>]) -> bool {
+        let mut gone = true;
+        for (parcels, mailbox) in parcels.iter_mut().zip(&mut self.mailboxes) {
+            if !parcels.is_empty() {
+                mailbox.leave(parcels);
+                gone &= parcels.is_empty();
+            }
+        }
+        gone
     }
 
     /// Delivers what has been sorted and wakes who sleeps.
     pub(crate) fn deliver(&mut self) {
-        for (waiting, mailbox) in self.waiting.iter_mut().zip(&mut self.mailboxes) {
-            if !waiting.is_empty() {
-                mailbox.leave(waiting);
-            }
-        }
+        let mut waiting = core::mem::take(&mut self.waiting);
+        self.pass_on(&mut waiting);
+        self.waiting = waiting;
         for (fed, feed) in self.fed.iter_mut().zip(&self.junctions) {
             if !fed.is_empty() {
                 // Only a stack that is being taken down closes its queues; what they refuse goes with it.

@@ -2,6 +2,7 @@
 
 use braidnet_device::{DeviceError, QueuePair, Receiver, Transmitter};
 use braidnet_message::{Pool, Run};
+use braidnet_stream::Parcel;
 use braidnet_sync::baton::Baton;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::parker::Unparker;
@@ -19,11 +20,21 @@ pub(crate) enum Manner {
     Asked(LockKind),
 }
 
+/// A receive queue whose packets are told apart by a packet filter, and what of them has not found its way yet.
+///
+/// Whoever has the baton polls, and hands the packets of others over before it gives the baton back: so every mailbox gets its
+/// packets in the order of the queue. What a full mailbox does not take stays here, and nobody polls before it has.
+pub(crate) struct Filtered {
+    pub(crate) receiver: Box<dyn Receiver>,
+    /// Per worker.
+    pub(crate) left: Vec<Vec<Parcel>>,
+}
+
 /// A receive queue, or a share in one.
 enum Intake {
     Nothing,
     Own(Box<dyn Receiver>),
-    InTurns(Arc<Baton<Box<dyn Receiver>>>),
+    InTurns(Arc<Baton<Filtered>>),
     Asked(Arc<Lock<Box<dyn Receiver>>>),
 }
 
@@ -55,18 +66,39 @@ impl Share {
             Intake::Nothing => 0,
             Intake::Own(receiver) => return receiver.receive(pool, into, max),
             Intake::InTurns(shared) => match shared.try_take() {
-                Some(mut receiver) => receiver.receive(pool, into, max),
+                Some(mut filtered) => filtered.receiver.receive(pool, into, max),
                 None => 0,
             },
             Intake::Asked(shared) => shared.with(|receiver| receiver.receive(pool, into, max)),
         };
-        if taken == max
-            && max > 0
-            && let Some(fellow) = &self.fellow
-        {
+        self.wake_fellow(taken == max && max > 0);
+        taken
+    }
+
+    /// Lets `work` poll a filtered queue if nobody else does, and answers how many packets it says that it took.
+    #[inline]
+    pub(crate) fn take_turn(
+        &mut self,
+        max: usize,
+        work: impl FnOnce(&mut Filtered) -> usize,
+    ) -> usize {
+        let Intake::InTurns(shared) = &self.intake else {
+            return 0;
+        };
+        let Some(mut filtered) = shared.try_take() else {
+            return 0;
+        };
+        let taken = work(&mut filtered);
+        drop(filtered);
+        self.wake_fellow(taken == max && max > 0);
+        taken
+    }
+
+    #[inline]
+    fn wake_fellow(&self, wake: bool) {
+        if wake && let Some(fellow) = &self.fellow {
             fellow.unpark();
         }
-        taken
     }
 
     /// Whether a packet waits, as far as can be told without a system call.
@@ -77,7 +109,7 @@ impl Share {
             // Whoever holds it looks.
             Intake::InTurns(shared) => shared
                 .try_take()
-                .is_some_and(|receiver| receiver.has_waiting()),
+                .is_some_and(|filtered| filtered.receiver.has_waiting()),
             Intake::Asked(shared) => shared.with(|receiver| receiver.has_waiting()),
         }
     }
@@ -102,13 +134,13 @@ pub(crate) struct Source {
 
 enum Shareable {
     Alone(Option<Box<dyn Receiver>>),
-    InTurns(Arc<Baton<Box<dyn Receiver>>>),
+    InTurns(Arc<Baton<Filtered>>),
     Asked(Arc<Lock<Box<dyn Receiver>>>),
 }
 
 impl Source {
-    /// A queue that is shared in this manner and wakes this processor.
-    pub(crate) fn new(pair: QueuePair, manner: Manner, waker: &Unparker) -> Source {
+    /// A queue that is shared in this manner by some of `workers` workers and wakes this processor.
+    pub(crate) fn new(pair: QueuePair, manner: Manner, workers: usize, waker: &Unparker) -> Source {
         let QueuePair {
             mut receiver,
             transmitter,
@@ -117,7 +149,10 @@ impl Source {
         receiver.wake_with(waker.clone());
         let receiver = match manner {
             Manner::Alone => Shareable::Alone(Some(receiver)),
-            Manner::InTurns => Shareable::InTurns(Arc::new(Baton::new(receiver))),
+            Manner::InTurns => {
+                let left = (0..workers).map(|_| Vec::with_capacity(64)).collect();
+                Shareable::InTurns(Arc::new(Baton::new(Filtered { receiver, left })))
+            }
             Manner::Asked(lock) => {
                 Shareable::Asked(Arc::new(Lock::new(lock, LockClass::Queue, receiver)))
             }

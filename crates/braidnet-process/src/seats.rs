@@ -179,7 +179,9 @@ impl Seats {
         let mut sources: Vec<Source> = queues
             .into_iter()
             .enumerate()
-            .map(|(queue, pair)| Source::new(pair, manner, &wakers[takers[queue]]))
+            .map(|(queue, pair)| {
+                Source::new(pair, manner, self.seats.len(), &wakers[takers[queue]])
+            })
             .collect();
         let mut taken = 0;
         self.seats

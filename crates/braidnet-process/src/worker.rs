@@ -67,6 +67,9 @@ struct Port<'a> {
     share: &'a mut Share,
     filter: Option<&'a dyn Classify>,
     outward: &'a mut Outward,
+    inbox: &'a mut mpsc::Consumer<Parcel>,
+    /// What came by mail and is for another function than the lowest; it waits for the next turn.
+    parcels: &'a mut Vec<Parcel>,
     unsorted: &'a mut Run,
     /// Most packets to take.
     max: usize,
@@ -79,17 +82,43 @@ impl Tail for Port<'_> {
             self.taken = self.share.receive(pool, run, self.max);
             return;
         };
-        self.taken = self.share.receive(pool, self.unsorted, self.max);
-        filter.classify(self.unsorted);
-        for message in self.unsorted.drain() {
-            let owner = usize::from(self.outward.owners.lower[usize::from(message.bucket())]);
-            if owner == self.me {
-                run.push(message);
-            } else {
-                let parcel = Parcel::new(self.stream, self.bottom, Direction::Up, message);
-                self.outward.hand_over(owner, parcel);
+        let Port {
+            me,
+            bottom,
+            stream,
+            ref mut outward,
+            ref mut inbox,
+            ref mut parcels,
+            ref mut unsorted,
+            max,
+            ..
+        } = *self;
+        self.taken = self.share.take_turn(max, |filtered| {
+            if !outward.pass_on(&mut filtered.left) {
+                return 0;
             }
-        }
+            let taken = filtered.receiver.receive(pool, unsorted, max);
+            // What others polled before came earlier; they had handed it over when the baton came to us.
+            while let Some(parcel) = inbox.pop() {
+                if (parcel.module(), parcel.direction()) == (bottom, Direction::Up) {
+                    run.push(parcel.into_message());
+                } else {
+                    parcels.push(parcel);
+                }
+            }
+            filter.classify(unsorted);
+            for message in unsorted.drain() {
+                let owner = usize::from(outward.owners.lower[usize::from(message.bucket())]);
+                if owner == me {
+                    run.push(message);
+                } else {
+                    let parcel = Parcel::new(stream, bottom, Direction::Up, message);
+                    filtered.left[owner].push(parcel);
+                }
+            }
+            outward.pass_on(&mut filtered.left);
+            taken
+        });
     }
 
     fn transmit(&mut self, run: &mut Run) {
@@ -116,6 +145,8 @@ impl Processor for Worker {
             share: &mut self.share,
             filter: self.filter.as_deref(),
             outward: &mut self.outward,
+            inbox: &mut self.inbox,
+            parcels: &mut self.parcels,
             unsorted: &mut self.run,
             max: if held_up { 0 } else { max },
             taken: 0,
