@@ -270,7 +270,9 @@ pub enum ConfigError {
     #[error("round trips (mode echo) carry bytes as they are: there is no XDR in them")]
     EchoPresentation,
     /// A round trip's message that cannot be on its way whole.
-    #[error("a round trip's message of {size} bytes must fit into half of the window of {window_bytes}")]
+    #[error(
+        "a round trip's message of {size} bytes must fit into half of the window of {window_bytes}"
+    )]
     EchoAboveWindow {
         /// Bytes of the message.
         size: usize,

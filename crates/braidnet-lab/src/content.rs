@@ -98,7 +98,11 @@ impl Content {
         let (before, after) = (self.sums[start / 2], self.sums[(start + even) / 2]);
         // In ones' complement the complement is the negative.
         let sum = after.combine(Sum(!before.0));
-        if even == len { sum } else { sum.then(Sum::of(&self.bytes[start + even..start + len]), even) }
+        if even == len {
+            sum
+        } else {
+            sum.then(Sum::of(&self.bytes[start + even..start + len]), even)
+        }
     }
 }
 
@@ -147,7 +151,10 @@ fn push_batch(bytes: &mut Vec<u8>, record: u64, size: usize) {
     bytes.resize(start + size, 0);
     let samples = samples(record, size);
     let encoded = encode_batch(&samples, &mut bytes[start..]);
-    debug_assert!(encoded.is_ok(), "the configuration was validated: {encoded:?}");
+    debug_assert!(
+        encoded.is_ok(),
+        "the configuration was validated: {encoded:?}"
+    );
 }
 
 /// The samples of the `record`-th batch of `size` bytes.
@@ -157,10 +164,17 @@ pub(crate) fn samples(record: u64, size: usize) -> Vec<Sample> {
     (0..count)
         .map(|index| Sample {
             channel: index as i32 % 16,
-            sequence: (record as u32).wrapping_mul(count as u32).wrapping_add(index as u32),
+            sequence: (record as u32)
+                .wrapping_mul(count as u32)
+                .wrapping_add(index as u32),
             time_ns: (noise.next() >> 2) as i64,
             gain: 1.0 + (noise.next() % 1024) as f32 / 1024.0,
-            quality: [Quality::Good, Quality::Suspect, Quality::Bad, Quality::Missing][index % 4],
+            quality: [
+                Quality::Good,
+                Quality::Suspect,
+                Quality::Bad,
+                Quality::Missing,
+            ][index % 4],
             value: (noise.next() % 1_000_000) as f64 / 64.0,
         })
         .collect()
@@ -189,15 +203,31 @@ mod tests {
     use super::*;
 
     fn config(transport: Transport, presentation: Presentation) -> TtcpConfig {
-        TtcpConfig { transport, presentation, ..TtcpConfig::default() }
+        TtcpConfig {
+            transport,
+            presentation,
+            ..TtcpConfig::default()
+        }
     }
 
     #[test]
     fn sums_are_those_of_the_bytes() {
-        let odd = TtcpConfig { mtu: 1501, ..TtcpConfig::default() };
+        let odd = TtcpConfig {
+            mtu: 1501,
+            ..TtcpConfig::default()
+        };
         for config in [odd, config(Transport::Tcp, Presentation::Xdr)] {
             let content = Content::of(&config);
-            for (start, len) in [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (7, 1448), (8, 1449), (content.cycle() - 1, 100)] {
+            for (start, len) in [
+                (0, 0),
+                (0, 1),
+                (1, 0),
+                (1, 1),
+                (1, 2),
+                (7, 1448),
+                (8, 1449),
+                (content.cycle() - 1, 100),
+            ] {
                 let kept = content.sum(start, len);
                 let read = Sum::of(&content.extended()[start..start + len]);
                 // Zero has two representations.
@@ -213,7 +243,11 @@ mod tests {
                 let content = Content::of(&config(*transport, *presentation));
                 let cycle = content.cycle() as u64;
                 assert!(cycle >= CYCLE_BYTES as u64);
-                assert_eq!(content.at(cycle - 3, 100)[3..], *content.at(0, 97), "{transport} {presentation}");
+                assert_eq!(
+                    content.at(cycle - 3, 100)[3..],
+                    *content.at(0, 97),
+                    "{transport} {presentation}"
+                );
                 assert_ne!(content.at(0, 100), content.at(cycle / 2, 100));
             }
         }

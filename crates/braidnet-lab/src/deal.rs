@@ -39,7 +39,10 @@ pub(crate) struct Dealer<'a> {
 impl Dealer<'_> {
     fn seat(&self, tuple: &Tuple) -> (BucketId, Option<usize>) {
         let (bucket, _) = self.flows.bucket_of(tuple, self.protocol);
-        (bucket, top_processor_of(self.architecture, bucket, self.processors))
+        (
+            bucket,
+            top_processor_of(self.architecture, bucket, self.processors),
+        )
     }
 }
 
@@ -47,7 +50,11 @@ impl Dealer<'_> {
 ///
 /// # Errors
 /// [`LabError::NoPort`], if too few ports fall right.
-pub(crate) fn deal(near: Dealer<'_>, far: Option<Dealer<'_>>, count: usize) -> Result<Deal, LabError> {
+pub(crate) fn deal(
+    near: Dealer<'_>,
+    far: Option<Dealer<'_>>,
+    count: usize,
+) -> Result<Deal, LabError> {
     let seats: Vec<Option<usize>> = match near.architecture {
         Architecture::Message => vec![None],
         _ => {
@@ -63,13 +70,16 @@ pub(crate) fn deal(near: Dealer<'_>, far: Option<Dealer<'_>>, count: usize) -> R
     let mut taken = vec![false; near.flows.buckets() as usize];
     let mut used = vec![false; 1 << 16];
     let mut found: Vec<Vec<Tuple>> = vec![Vec::new(); seats.len()];
-    let wanted: Vec<usize> =
-        (0..seats.len()).map(|seat| (count + seats.len() - 1 - seat) / seats.len()).collect();
+    let wanted: Vec<usize> = (0..seats.len())
+        .map(|seat| (count + seats.len() - 1 - seat) / seats.len())
+        .collect();
     for fresh_bucket in [true, false] {
         for port in FIRST_PORT..=u16::MAX {
             let tuple = line(port);
             let (bucket, processor) = near.seat(&tuple);
-            let Some(seat) = seats.iter().position(|seat| *seat == processor) else { continue };
+            let Some(seat) = seats.iter().position(|seat| *seat == processor) else {
+                continue;
+            };
             let agreed = far.is_none_or(|far| far.seat(&tuple.reversed()).1 == processor);
             if used[usize::from(port)]
                 || !agreed
@@ -84,11 +94,15 @@ pub(crate) fn deal(near: Dealer<'_>, far: Option<Dealer<'_>>, count: usize) -> R
         }
     }
     if let Some(seat) = (0..seats.len()).find(|seat| found[*seat].len() < wanted[*seat]) {
-        return Err(LabError::NoPort { processor: seats[seat].unwrap_or(0) });
+        return Err(LabError::NoPort {
+            processor: seats[seat].unwrap_or(0),
+        });
     }
     let seat_of = |number: usize| number % seats.len();
     Ok(Deal {
-        lines: (0..count).map(|number| found[seat_of(number)][number / seats.len()]).collect(),
+        lines: (0..count)
+            .map(|number| found[seat_of(number)][number / seats.len()])
+            .collect(),
         processors: (0..count).map(|number| seats[seat_of(number)]).collect(),
     })
 }
@@ -121,10 +135,26 @@ mod tests {
     #[test]
     fn counts_of_two_processors_differ_by_at_most_one() {
         for architecture in [Architecture::Task, Architecture::Connection] {
-            for (processors, count) in [(1, 1), (2, 1), (2, 20), (3, 20), (4, 21), (5, 300), (2, 10_000)] {
+            for (processors, count) in [
+                (1, 1),
+                (2, 1),
+                (2, 20),
+                (3, 20),
+                (4, 21),
+                (5, 300),
+                (2, 10_000),
+            ] {
                 let (here, there) = (flows(1), flows(2));
-                let near = Dealer { flows: &here, architecture, processors, protocol: 6 };
-                let far = Dealer { flows: &there, ..near };
+                let near = Dealer {
+                    flows: &here,
+                    architecture,
+                    processors,
+                    protocol: 6,
+                };
+                let far = Dealer {
+                    flows: &there,
+                    ..near
+                };
                 let dealt = deal(near, Some(far), count).unwrap();
                 let mut counts = vec![0; processors];
                 for (tuple, processor) in dealt.lines.iter().zip(&dealt.processors) {
@@ -134,7 +164,10 @@ mod tests {
                 }
                 counts.retain(|count| architecture == Architecture::Connection || *count > 0);
                 let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-                assert!(most - least <= 1, "{architecture} {processors} {count}: {counts:?}");
+                assert!(
+                    most - least <= 1,
+                    "{architecture} {processors} {count}: {counts:?}"
+                );
             }
         }
     }
@@ -142,7 +175,12 @@ mod tests {
     #[test]
     fn each_has_a_bucket_of_its_own_while_there_are_some() {
         let flows = flows(3);
-        let near = Dealer { flows: &flows, architecture: Architecture::Message, processors: 2, protocol: 6 };
+        let near = Dealer {
+            flows: &flows,
+            architecture: Architecture::Message,
+            processors: 2,
+            protocol: 6,
+        };
         let dealt = deal(near, None, 200).unwrap();
         let mut buckets: Vec<_> = dealt.lines.iter().map(|tuple| near.seat(tuple).0).collect();
         buckets.sort_unstable();

@@ -74,7 +74,10 @@ impl Notes {
             wall_ns: to.wall_ns.saturating_sub(from.wall_ns).max(1),
             cpu_ns: to.cpu_ns.saturating_sub(from.cpu_ns),
             usage: to.usage - from.usage,
-            waited_ns: to.locks.waited_nanos().saturating_sub(from.locks.waited_nanos()),
+            waited_ns: to
+                .locks
+                .waited_nanos()
+                .saturating_sub(from.locks.waited_nanos()),
         })
     }
 
@@ -107,7 +110,12 @@ const NAP: Duration = Duration::from_millis(2);
 
 impl Metered {
     pub(crate) fn new(workers: Vec<Worker>, phase: Arc<Phase>, notes: Arc<Notes>) -> Metered {
-        Metered { workers, phase, seen: 0, notes }
+        Metered {
+            workers,
+            phase,
+            seen: 0,
+            notes,
+        }
     }
 
     #[cold]
@@ -130,10 +138,9 @@ impl Processor for Metered {
         if word != self.seen {
             self.note(word);
         }
-        let next = self
-            .workers
-            .iter_mut()
-            .fold(Next::Idle, |next, worker| next.sooner(worker.turn(now, budget)));
+        let next = self.workers.iter_mut().fold(Next::Idle, |next, worker| {
+            next.sooner(worker.turn(now, budget))
+        });
         let nap = Instant::from_nanos(now.nanos().saturating_add(NAP.as_nanos() as u64));
         next.sooner(Next::At(nap))
     }

@@ -31,7 +31,10 @@ struct Ball(AtomicU32);
 pub fn latency_ns(processors: (usize, usize)) -> Result<f64, LabError> {
     let allowed = allowed_processors().map_err(LabError::Processors)?;
     let find = |processor: usize| {
-        let missing = LabError::NoSuchProcessor { processor, allowed: allowed.len() };
+        let missing = LabError::NoSuchProcessor {
+            processor,
+            allowed: allowed.len(),
+        };
         allowed.get(processor).copied().ok_or(missing)
     };
     let pair = vec![find(processors.0)?, find(processors.1)?];
@@ -89,7 +92,11 @@ fn play(ball: &AtomicU32, side: u32) -> f64 {
 ///
 /// # Errors
 /// [`LabError`], as for [`run`](crate::run).
-pub fn ceiling(processors: usize, config: &TtcpConfig, duration: Duration) -> Result<f64, LabError> {
+pub fn ceiling(
+    processors: usize,
+    config: &TtcpConfig,
+    duration: Duration,
+) -> Result<f64, LabError> {
     let single = TtcpConfig {
         architecture: Architecture::Connection,
         processors: 1,
@@ -128,8 +135,13 @@ fn side_by_side(single: &TtcpConfig, count: usize, pin: bool) -> Result<f64, Lab
         watches.push(watch);
     }
     let watches: Vec<&Watch> = watches.iter().collect();
-    let conductor =
-        Conductor { config: single, watches: &watches, phase: &phase, notes: &notes, running: &running };
+    let conductor = Conductor {
+        config: single,
+        watches: &watches,
+        phase: &phase,
+        notes: &notes,
+        running: &running,
+    };
     let window = conductor.conduct();
     for finished in running.stop() {
         finished?;

@@ -21,7 +21,8 @@ impl Tally {
     /// Adds one sample.
     #[inline]
     fn add(&mut self, line: u32, position: u64, value: u64) {
-        let word = mix(position ^ u64::from(line) << 48).wrapping_add(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let word = mix(position ^ u64::from(line) << 48)
+            .wrapping_add(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         self.hash = self.hash.wrapping_add(mix(word));
         self.samples += 1;
     }
@@ -45,7 +46,11 @@ impl Tally {
     #[inline]
     pub(crate) fn record(&mut self, scope: &Scope, line: u32, number: u64, totals: &Totals) {
         if number < scope.limit {
-            self.add(line, number, (totals.integral as u64).wrapping_mul(31) ^ totals.real.to_bits());
+            self.add(
+                line,
+                number,
+                (totals.integral as u64).wrapping_mul(31) ^ totals.real.to_bits(),
+            );
         }
     }
 
@@ -53,7 +58,11 @@ impl Tally {
     #[inline]
     pub(crate) fn datagram(&mut self, scope: &Scope, line: u32, number: u64, content: &[u8]) {
         if number < scope.limit {
-            self.add(line, number, content.first().copied().map_or(256, u64::from));
+            self.add(
+                line,
+                number,
+                content.first().copied().map_or(256, u64::from),
+            );
         }
     }
 }
@@ -69,7 +78,10 @@ pub(crate) struct Scope {
 
 impl Scope {
     /// Nothing is hashed.
-    pub(crate) const NONE: Scope = Scope { limit: 0, samples: 0 };
+    pub(crate) const NONE: Scope = Scope {
+        limit: 0,
+        samples: 0,
+    };
 
     /// The share of each connection in all messages that are sure to pass, whatever the architecture. `records` says that
     /// what is received is looked at record by record.
@@ -78,14 +90,22 @@ impl Scope {
         let messages = ((config.warmup + config.messages) / connections).max(1);
         let streamed = config.transport == Transport::Tcp && !records;
         let (limit, each) = if streamed {
-            let mark = if config.presentation == Presentation::Xdr { 4 } else { 0 };
+            let mark = if config.presentation == Presentation::Xdr {
+                4
+            } else {
+                0
+            };
             let limit = messages.saturating_mul(config.size as u64 + mark);
             (limit, limit.div_ceil(STRIDE))
         } else {
             (messages, messages)
         };
         // Round trips are counted, not hashed.
-        let samples = if config.mode == Mode::Echo { 0 } else { each.saturating_mul(connections) };
+        let samples = if config.mode == Mode::Echo {
+            0
+        } else {
+            each.saturating_mul(connections)
+        };
         Scope { limit, samples }
     }
 }
@@ -96,7 +116,12 @@ mod tests {
 
     #[test]
     fn pieces_and_their_order_do_not_matter_and_bytes_do() {
-        let config = TtcpConfig { warmup: 0, messages: 16, connections: 2, ..TtcpConfig::default() };
+        let config = TtcpConfig {
+            warmup: 0,
+            messages: 16,
+            connections: 2,
+            ..TtcpConfig::default()
+        };
         let scope = Scope::of(&config, false);
         assert_eq!(scope.samples, 64);
         let mut stream: Vec<u8> = (0..40_000u32).map(|byte| (byte * 7 % 251) as u8).collect();

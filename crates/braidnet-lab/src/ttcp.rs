@@ -28,15 +28,29 @@ pub fn run(config: &TtcpConfig) -> Result<RunResult, LabError> {
     config.validate()?;
     let metered = config.sync_sampling.then(Sampling::on);
     let phase = Arc::new(Phase::default());
-    let suspended = Suspended::spawn(&running_config(config.processors, config.pin)?, config.processors)?;
+    let suspended = Suspended::spawn(
+        &running_config(config.processors, config.pin)?,
+        config.processors,
+    )?;
     let rig = Rig::new(config, &phase, suspended.wakers())?;
-    let Rig { processors, watch, opening, times } = rig;
+    let Rig {
+        processors,
+        watch,
+        opening,
+        times,
+    } = rig;
     let (processors, notes) = meter(processors, &phase);
     let running = suspended.start(processors);
     if let Some(opening) = opening {
         opening.call();
     }
-    let conductor = Conductor { config, watches: &[&watch], phase: &phase, notes: &notes, running: &running };
+    let conductor = Conductor {
+        config,
+        watches: &[&watch],
+        phase: &phase,
+        notes: &notes,
+        running: &running,
+    };
     let window = conductor.conduct();
     let order = conductor.config.mode == Mode::Bulk;
     let window = window.and_then(|window| conductor.await_hash(&watch).map(|()| window));
@@ -75,12 +89,27 @@ impl Drop for Sampling {
 pub(crate) fn running_config(threads: usize, pin: bool) -> Result<RunningConfig, LabError> {
     let allowed = allowed_processors().map_err(LabError::Processors)?;
     if pin && threads > allowed.len() {
-        return Err(LabError::NoSuchProcessor { processor: threads - 1, allowed: allowed.len() });
+        return Err(LabError::NoSuchProcessor {
+            processor: threads - 1,
+            allowed: allowed.len(),
+        });
     }
     // Where every thread has a processor to itself, asking on costs nobody anything.
-    let poll = if threads <= allowed.len() { Duration::from_millis(1) } else { Duration::from_micros(20) };
-    let placement = if pin { Placement::Pinned(allowed) } else { Placement::Free };
-    Ok(RunningConfig { name: "ttcp".to_owned(), placement, idle: Idle { poll } })
+    let poll = if threads <= allowed.len() {
+        Duration::from_millis(1)
+    } else {
+        Duration::from_micros(20)
+    };
+    let placement = if pin {
+        Placement::Pinned(allowed)
+    } else {
+        Placement::Free
+    };
+    Ok(RunningConfig {
+        name: "ttcp".to_owned(),
+        placement,
+        idle: Idle { poll },
+    })
 }
 
 /// Processors that note their costs, and where each does.
@@ -143,13 +172,17 @@ impl Conductor<'_> {
         let to = self.read();
         self.advance();
         self.wait_until(|_| self.notes.iter().all(|notes| notes.has(true)))?;
-        Ok(Window { from, to, message_bytes: self.watches[0].message_bytes() })
+        Ok(Window {
+            from,
+            to,
+            message_bytes: self.watches[0].message_bytes(),
+        })
     }
 
     /// Waits until everything that the hash covers has arrived.
     fn await_hash(&self, watch: &Watch) -> Result<(), LabError> {
         let samples = watch.scope.samples;
-        self.wait_until(|_| watch.tally().1 >= samples)
+        self.wait_for(|| watch.tally().1, || watch.tally().1 >= samples)
     }
 
     fn advance(&self) {
@@ -171,25 +204,41 @@ impl Conductor<'_> {
                 break (before + (after - before) / 2, messages);
             }
         };
-        let order = self.watches.iter().map(|watch| watch.order()).fold((0, 0), |sum, order| {
-            (sum.0 + order.0, sum.1 + order.1)
-        });
-        Reading { nanos, messages, order, counters: self.watches[0].counters() }
+        let order = self
+            .watches
+            .iter()
+            .map(|watch| watch.order())
+            .fold((0, 0), |sum, order| (sum.0 + order.0, sum.1 + order.1));
+        Reading {
+            nanos,
+            messages,
+            order,
+            counters: self.watches[0].counters(),
+        }
     }
 
-    /// Sleeps until `done`, or until nothing passes any more.
+    /// Sleeps until `done`, or until no message passes any more.
     fn wait_until(&self, done: impl Fn(&[&Watch]) -> bool) -> Result<(), LabError> {
+        self.wait_for(|| total(self.watches), || done(self.watches))
+    }
+
+    /// Sleeps until `done`, or until `progress` stands still.
+    fn wait_for(
+        &self,
+        progress: impl Fn() -> u64,
+        done: impl Fn() -> bool,
+    ) -> Result<(), LabError> {
         let clock = Clock::shared();
-        let (mut seen, mut since) = (total(self.watches), clock.now_nanos());
-        while !done(self.watches) {
+        let (mut seen, mut since) = (progress(), clock.now_nanos());
+        while !done() {
             std::thread::sleep(LOOK);
-            let (messages, now) = (total(self.watches), clock.now_nanos());
-            if messages != seen {
-                (seen, since) = (messages, now);
+            let (reached, now) = (progress(), clock.now_nanos());
+            if reached != seen {
+                (seen, since) = (reached, now);
             } else if self.running.is_finished() || now - since > STALL.as_nanos() as u64 {
                 return Err(LabError::Stalled {
                     seconds: STALL.as_secs(),
-                    messages,
+                    messages: total(self.watches),
                     state: self.state(),
                 });
             }
@@ -200,7 +249,10 @@ impl Conductor<'_> {
     /// Every counter, in one line.
     fn state(&self) -> String {
         let named = self.watches.iter().flat_map(|watch| watch.counters());
-        named.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+        named
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -221,11 +273,16 @@ impl Window {
         let costs: Vec<Cost> = notes.iter().filter_map(|notes| notes.cost()).collect();
         // Each processor's rates are those of its own window.
         let scaled = |of: fn(&Cost) -> u64| -> f64 {
-            costs.iter().map(|cost| of(cost) as f64 * wall_ns as f64 / cost.wall_ns as f64).sum()
+            costs
+                .iter()
+                .map(|cost| of(cost) as f64 * wall_ns as f64 / cost.wall_ns as f64)
+                .sum()
         };
         let each = |sum: f64| sum / messages.max(1) as f64;
-        let (data, misplaced) =
-            (self.to.order.0 - self.from.order.0, self.to.order.1 - self.from.order.1);
+        let (data, misplaced) = (
+            self.to.order.0 - self.from.order.0,
+            self.to.order.1 - self.from.order.1,
+        );
         let counted = self.to.counters.iter().map(|(name, value)| {
             let before = self.from.counters.get(name).copied().unwrap_or(0);
             (name.clone(), value.wrapping_sub(before))
@@ -239,7 +296,10 @@ impl Window {
             user_ms: scaled(|cost| cost.usage.user_nanos) / 1e6,
             system_ms: scaled(|cost| cost.usage.system_nanos) / 1e6,
             voluntary_switches: costs.iter().map(|cost| cost.usage.voluntary_switches).sum(),
-            involuntary_switches: costs.iter().map(|cost| cost.usage.involuntary_switches).sum(),
+            involuntary_switches: costs
+                .iter()
+                .map(|cost| cost.usage.involuntary_switches)
+                .sum(),
             sync_ns_per_message: each(scaled(|cost| cost.waited_ns)),
             out_of_order_percent: match ordered && data > 0 {
                 true => misplaced as f64 * 100.0 / data as f64,

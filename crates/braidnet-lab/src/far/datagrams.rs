@@ -30,8 +30,14 @@ pub(super) struct DatagramReceiver {
 impl DatagramReceiver {
     pub(super) fn new(shared: Arc<Shared>, queue: usize) -> DatagramReceiver {
         let sends = shared.role == Role::Sender;
-        let numbers = if sends { shared.lines.of_queue(queue) } else { Vec::new() };
-        let first = numbers.first().map(|number| shared.lines.get(*number).tuple);
+        let numbers = if sends {
+            shared.lines.of_queue(queue)
+        } else {
+            Vec::new()
+        };
+        let first = numbers
+            .first()
+            .map(|number| shared.lines.get(*number).tuple);
         DatagramReceiver {
             framer: first.map(|tuple| Framer::new(&tuple, PROTOCOL)),
             payload: first.and_then(|_| Payload::new(shared.content.clone(), shared.mss)),
@@ -50,8 +56,14 @@ impl DatagramReceiver {
         let sum = shared.content.sum(shared.content.place(position), body);
         let tuple = &shared.lines.get(line).tuple;
         let number = number.to_be_bytes();
-        let mut message = self.framer.as_ref()?.datagram(tuple, &number, (body, sum), shared.checksum, pool)?;
-        self.payload.as_ref()?.put_behind(&mut message, position, body, pool).then_some(message)
+        let mut message =
+            self.framer
+                .as_ref()?
+                .datagram(tuple, &number, (body, sum), shared.checksum, pool)?;
+        self.payload
+            .as_ref()?
+            .put_behind(&mut message, position, body, pool)
+            .then_some(message)
     }
 }
 
@@ -63,7 +75,9 @@ impl Receiver for DatagramReceiver {
             let burst = BURST.min(max - made);
             let mut number = next;
             while number < next + burst as u64 {
-                let Some(message) = self.make(line, number, pool) else { break };
+                let Some(message) = self.make(line, number, pool) else {
+                    break;
+                };
                 self.counters.count_packet(message.total_len());
                 into.push(message);
                 number += 1;
@@ -74,7 +88,11 @@ impl Receiver for DatagramReceiver {
                 Counts::add(&self.shared.counts.no_buffer, 1);
                 break;
             }
-            self.turn = if self.turn + 1 == self.mine.len() { 0 } else { self.turn + 1 };
+            self.turn = if self.turn + 1 == self.mine.len() {
+                0
+            } else {
+                self.turn + 1
+            };
         }
         Counts::add(&self.shared.counts.made, made as u64);
         made
@@ -108,7 +126,11 @@ struct Found {
 impl DatagramTransmitter {
     pub(super) fn new(shared: Arc<Shared>) -> DatagramTransmitter {
         let latest = (0..shared.lines.len()).map(|_| AtomicU64::new(0)).collect();
-        DatagramTransmitter { shared, latest, counters: Counters::default() }
+        DatagramTransmitter {
+            shared,
+            latest,
+            counters: Counters::default(),
+        }
     }
 
     #[inline]
@@ -118,7 +140,9 @@ impl DatagramTransmitter {
             return Err(Refused::Unreadable);
         };
         let port = u16::from_be_bytes([high, low]);
-        let Some((line, _)) = self.shared.lines.by_port(port) else { return Err(Refused::Unreadable) };
+        let Some((line, _)) = self.shared.lines.by_port(port) else {
+            return Err(Refused::Unreadable);
+        };
         message.strip(HEADER_LEN);
         found.taken += 1;
         found.bytes += message.total_len() as u64;
@@ -128,7 +152,9 @@ impl DatagramTransmitter {
             found.out_of_order += 1;
         }
         latest.store(number + 1, Ordering::Relaxed);
-        found.tally.datagram(&self.shared.scope, line, number, content);
+        found
+            .tally
+            .datagram(&self.shared.scope, line, number, content);
         Ok(())
     }
 }
@@ -150,7 +176,9 @@ impl Transmitter for DatagramTransmitter {
         Counts::add(&counts.bytes, found.bytes);
         if found.tally.samples > 0 {
             counts.hash.fetch_add(found.tally.hash, Ordering::Relaxed);
-            counts.samples.fetch_add(found.tally.samples, Ordering::Release);
+            counts
+                .samples
+                .fetch_add(found.tally.samples, Ordering::Release);
         }
     }
 

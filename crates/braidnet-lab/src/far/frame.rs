@@ -31,7 +31,12 @@ impl Framer {
             dont_fragment: true,
             ..Ipv4Header::default()
         };
-        Framer { ip: Template::new(&header), protocol, source: tuple.remote, destination: tuple.local }
+        Framer {
+            ip: Template::new(&header),
+            protocol,
+            source: tuple.remote,
+            destination: tuple.local,
+        }
     }
 
     #[inline]
@@ -53,7 +58,13 @@ impl Framer {
         let out = message.append(IP_BYTES + tcp_bytes)?;
         self.ip.emit((IP_BYTES + tcp_bytes + len) as u16, 0, out);
         let rest = self.pseudo(tcp_bytes + len).combine(sum);
-        tcp::emit_sealed(header, tuple.remote_port, tuple.local_port, rest, &mut out[IP_BYTES..]);
+        tcp::emit_sealed(
+            header,
+            tuple.remote_port,
+            tuple.local_port,
+            rest,
+            &mut out[IP_BYTES..],
+        );
         Some(message)
     }
 
@@ -81,7 +92,9 @@ impl Framer {
         udp::emit(&header, &mut out[IP_BYTES..front]);
         out[front..].copy_from_slice(number);
         if checksum {
-            let rest = self.pseudo(udp_bytes).combine(Sum::of(number).then(sum, number.len()));
+            let rest = self
+                .pseudo(udp_bytes)
+                .combine(Sum::of(number).then(sum, number.len()));
             udp::seal(&mut out[IP_BYTES..front], rest);
         }
         Some(message)
@@ -113,7 +126,8 @@ pub(super) fn unwrap(message: &mut Message, protocol: u8, verify: bool) -> Resul
     }
     message.strip(IP_BYTES);
     if verify {
-        let mut sum = Sum::pseudo_header(&source, &destination, protocol, message.total_len() as u32);
+        let mut sum =
+            Sum::pseudo_header(&source, &destination, protocol, message.total_len() as u32);
         let mut offset = 0;
         for block in message.blocks() {
             sum = sum.then(Sum::of(block), offset);

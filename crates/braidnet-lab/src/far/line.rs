@@ -63,7 +63,9 @@ impl Lines {
             lines: tuples.iter().map(Line::new).collect(),
             by_port,
             queue_of,
-            news: (0..tuples.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            news: (0..tuples.len().div_ceil(64))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
         }
     }
 
@@ -85,15 +87,22 @@ impl Lines {
 
     /// The numbers of the connections of device queue `queue`.
     pub(super) fn of_queue(&self, queue: usize) -> Vec<u32> {
-        (0..self.lines.len() as u32).filter(|number| self.queue_of[*number as usize] == queue).collect()
+        (0..self.lines.len() as u32)
+            .filter(|number| self.queue_of[*number as usize] == queue)
+            .collect()
     }
 
     /// Marks the connection for its receiver to look at.
     #[inline]
     pub(super) fn mark(&self, number: u32) {
-        let (word, bit) = (&self.news[number as usize / 64], 1 << (number % 64));
-        // Release: whoever takes the mark sees what it is about.
-        word.fetch_or(bit, Ordering::Release);
+        self.mark_all(number as usize / 64, 1 << (number % 64));
+    }
+
+    /// Marks those of 64 connections whose bits are set.
+    #[inline]
+    pub(super) fn mark_all(&self, word: usize, bits: u64) {
+        // Release: whoever takes the marks sees what they are about.
+        self.news[word].fetch_or(bits, Ordering::Release);
     }
 
     /// Takes the marks of 64 connections, those in `mine`.
@@ -146,9 +155,18 @@ impl Line {
         if self.state() != State::Opening {
             return;
         }
-        let shift = if header.has(TcpHeader::HAS_WINDOW_SCALE) { header.window_scale.min(14) } else { 0 };
-        let mss = if header.has(TcpHeader::HAS_MSS) { header.mss } else { 536 };
-        self.their_first.store(header.seq.value().wrapping_add(1), Ordering::Relaxed);
+        let shift = if header.has(TcpHeader::HAS_WINDOW_SCALE) {
+            header.window_scale.min(14)
+        } else {
+            0
+        };
+        let mss = if header.has(TcpHeader::HAS_MSS) {
+            header.mss
+        } else {
+            536
+        };
+        self.their_first
+            .store(header.seq.value().wrapping_add(1), Ordering::Relaxed);
         self.their_time.store(header.ts_value, Ordering::Relaxed);
         self.shift.store(u16::from(shift), Ordering::Relaxed);
         self.mss.store(mss, Ordering::Relaxed);
@@ -165,7 +183,9 @@ impl Line {
         }
         self.their_time.store(header.ts_value, Ordering::Relaxed);
         let before = self.acknowledged.load(Ordering::Relaxed);
-        let Some(covered) = unwrapped(header.ack.value().wrapping_sub(ISS + 1), before) else { return };
+        let Some(covered) = unwrapped(header.ack.value().wrapping_sub(ISS + 1), before) else {
+            return;
+        };
         let reach = covered + (u64::from(header.window) << self.shift.load(Ordering::Relaxed));
         if covered > before {
             self.acknowledged.fetch_max(covered, Ordering::Relaxed);
@@ -211,7 +231,12 @@ impl Line {
         let next = offset == expected as u32
             && self
                 .received
-                .compare_exchange(expected, expected + len as u64, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(
+                    expected,
+                    expected + len as u64,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                )
                 .is_ok();
         if next {
             return Some(expected);
@@ -229,7 +254,9 @@ impl Line {
     /// The sequence number of the stack's byte at `position`.
     #[inline]
     pub(super) fn their_seq(&self, position: u64) -> u32 {
-        self.their_first.load(Ordering::Relaxed).wrapping_add(position as u32)
+        self.their_first
+            .load(Ordering::Relaxed)
+            .wrapping_add(position as u32)
     }
 
     /// Whether something has come that was not next since this was last asked.

@@ -129,7 +129,10 @@ impl FarEnd {
             checksum: config.checksum,
             counts: Counts::default(),
         };
-        FarEnd { shared: Arc::new(shared), queues: config.device_queues }
+        FarEnd {
+            shared: Arc::new(shared),
+            queues: config.device_queues,
+        }
     }
 
     /// What it counts, readable at any time.
@@ -140,7 +143,11 @@ impl FarEnd {
     /// The device, for connections of this transport.
     pub(crate) fn device(self, transport: Transport) -> FarDevice {
         let capabilities = Capabilities::ip(self.shared.mtu).with_queues(self.queues);
-        FarDevice { shared: self.shared, capabilities, transport }
+        FarDevice {
+            shared: self.shared,
+            capabilities,
+            transport,
+        }
     }
 }
 
@@ -191,7 +198,10 @@ impl FarWatch {
     /// Data segments taken, and those of them that were out of order.
     pub(crate) fn order(&self) -> (u64, u64) {
         let counts = &self.0.counts;
-        (counts.taken.load(Ordering::Relaxed), counts.out_of_order.load(Ordering::Relaxed))
+        (
+            counts.taken.load(Ordering::Relaxed),
+            counts.out_of_order.load(Ordering::Relaxed),
+        )
     }
 
     /// Adds every counter that is not zero.

@@ -32,27 +32,42 @@ impl Payload {
             blocks.push(pool.copy_from_slice(0, &bytes[start..end])?);
             start += stride;
         }
-        Some(Payload { content, blocks, stride, _pool: pool })
+        Some(Payload {
+            content,
+            blocks,
+            stride,
+            _pool: pool,
+        })
     }
 
     /// Puts `len` bytes of the stream from `position` behind `header`, without copying. False, and the message is of no use, if
     /// `pool` has no node.
     #[inline]
-    pub(super) fn put_behind(&self, header: &mut Message, position: u64, len: usize, pool: &mut Pool) -> bool {
+    pub(super) fn put_behind(
+        &self,
+        header: &mut Message,
+        position: u64,
+        len: usize,
+        pool: &mut Pool,
+    ) -> bool {
         let mut at = self.content.place(position);
         let mut left = len;
         while left > 0 {
             // What begins inside the cycle and ends behind it is found in the last block, or in the first.
             let index = at / self.stride;
             let (block, within) = match self.blocks.get(index) {
-                Some(block) if at - index * self.stride < block.len() => (block, at - index * self.stride),
+                Some(block) if at - index * self.stride < block.len() => {
+                    (block, at - index * self.stride)
+                }
                 _ => {
                     at -= self.content.cycle();
                     continue;
                 }
             };
             let here = left.min(block.len() - within);
-            let Some(view) = block.share_range(within, here, pool) else { return false };
+            let Some(view) = block.share_range(within, here, pool) else {
+                return false;
+            };
             header.push_continuation(view);
             left -= here;
             at += here;

@@ -27,6 +27,8 @@ pub(super) struct TcpReceiver {
     /// The connections of this queue, and whose turn it is.
     mine: Vec<Said>,
     turn: usize,
+    /// The connection whose news are to be looked at first.
+    heard: u32,
     /// Bits of the connections of this queue, and for each bit's connection its place in `mine`.
     marks: Vec<u64>,
     place_of: Vec<u32>,
@@ -77,16 +79,27 @@ impl TcpReceiver {
             marks[*number as usize / 64] |= 1 << (number % 64);
             place_of[*number as usize] = place as u32;
         }
-        let framer = numbers.first().map(|number| Framer::new(&shared.lines.get(*number).tuple, PROTOCOL));
+        let framer = numbers
+            .first()
+            .map(|number| Framer::new(&shared.lines.get(*number).tuple, PROTOCOL));
         let sends = shared.role == Role::Sender && !numbers.is_empty();
-        let payload = sends.then(|| Payload::new(shared.content.clone(), shared.mss)).flatten();
-        let said = |number| Said { number, sent: 0, acknowledged: 0, seen: 0, greeted: false };
+        let payload = sends
+            .then(|| Payload::new(shared.content.clone(), shared.mss))
+            .flatten();
+        let said = |number| Said {
+            number,
+            sent: 0,
+            acknowledged: 0,
+            seen: 0,
+            greeted: false,
+        };
         TcpReceiver {
             framer,
             payload,
             unopened: numbers.len(),
             mine: numbers.into_iter().map(said).collect(),
             turn: 0,
+            heard: 0,
             marks,
             place_of,
             clock: Clock::shared(),
@@ -115,14 +128,26 @@ impl TcpReceiver {
 
     /// Makes one packet; false without a buffer.
     #[inline]
-    fn make(&mut self, line: &Line, header: &TcpHeader, (position, len): (u64, usize), out: &mut Out<'_>) -> bool {
+    fn make(
+        &mut self,
+        line: &Line,
+        header: &TcpHeader,
+        (position, len): (u64, usize),
+        out: &mut Out<'_>,
+    ) -> bool {
         let shared = &self.shared;
-        let sum = if len == 0 { Sum::ZERO } else { shared.content.sum(shared.content.place(position), len) };
+        let sum = if len == 0 {
+            Sum::ZERO
+        } else {
+            shared.content.sum(shared.content.place(position), len)
+        };
         let message = self
             .framer
             .as_ref()
             .and_then(|framer| framer.segment(&line.tuple, header, (len, sum), out.pool));
-        let Some(mut message) = message else { return false };
+        let Some(mut message) = message else {
+            return false;
+        };
         if len > 0 {
             let put = self
                 .payload
@@ -149,7 +174,9 @@ impl TcpReceiver {
                 seq: SeqNumber::new(ISS),
                 window: shared.window_bytes.min(0xffff) as u16,
                 flags: TcpFlags::SYN,
-                present: TcpHeader::HAS_MSS | TcpHeader::HAS_WINDOW_SCALE | TcpHeader::HAS_TIMESTAMPS,
+                present: TcpHeader::HAS_MSS
+                    | TcpHeader::HAS_WINDOW_SCALE
+                    | TcpHeader::HAS_TIMESTAMPS,
                 mss: (shared.mtu - 40) as u16,
                 window_scale: self.shift,
                 ts_value: (self.ticks >> 10) as u32,
@@ -163,27 +190,35 @@ impl TcpReceiver {
         true
     }
 
-    /// Says what connections with news have to say: the handshake's ACK, acknowledgments.
+    /// Says what connections with news have to say: the handshake's ACK, acknowledgments. It begins behind the one that came
+    /// last, so that none is left out for long.
     fn answer(&mut self, out: &mut Out<'_>) -> bool {
         let shared = self.shared.clone();
-        for word in 0..self.marks.len() {
-            if out.room() == 0 {
-                break;
-            }
-            let mut news = shared.lines.take_marks(word, self.marks[word]);
+        let words = self.marks.len();
+        let first = self.heard as usize / 64;
+        // The first word comes in two parts: its upper bits first, its lower ones at the end.
+        let upper = u64::MAX << (self.heard % 64);
+        for step in 0..=words {
+            let word = (first + step) % words;
+            let part = match step {
+                0 => upper,
+                step if step == words => !upper,
+                _ => u64::MAX,
+            };
+            let mut news = shared.lines.take_marks(word, self.marks[word] & part);
             while news != 0 {
                 let number = word as u32 * 64 + news.trailing_zeros();
+                if out.room() == 0 {
+                    shared.lines.mark_all(word, news);
+                    self.heard = number;
+                    return true;
+                }
                 news &= news - 1;
                 let place = self.place_of[number as usize] as usize;
-                let done = self.acknowledge(place, shared.lines.get(number), out);
-                if !done || out.room() == 0 {
-                    // What is left keeps its mark.
+                if !self.acknowledge(place, shared.lines.get(number), out) {
                     shared.lines.mark(number);
-                    while news != 0 {
-                        shared.lines.mark(word as u32 * 64 + news.trailing_zeros());
-                        news &= news - 1;
-                    }
-                    return done;
+                    shared.lines.mark_all(word, news);
+                    return false;
                 }
             }
         }
@@ -208,7 +243,7 @@ impl TcpReceiver {
                 said.acknowledged = upto;
             }
         }
-        while fine && out.room() > 0 && received > said.acknowledged {
+        while fine && out.room() > 0 && answers < BURST as u64 && received > said.acknowledged {
             let next = said.acknowledged + step;
             let whole = next <= received;
             if !whole && said.seen != received {
@@ -242,7 +277,11 @@ impl TcpReceiver {
             let made = out.made;
             fine = self.send_burst(place, shared.lines.get(self.mine[place].number), out);
             in_vain = if out.made == made { in_vain + 1 } else { 0 };
-            self.turn = if place + 1 == self.mine.len() { 0 } else { place + 1 };
+            self.turn = if place + 1 == self.mine.len() {
+                0
+            } else {
+                place + 1
+            };
         }
         Counts::add(&shared.counts.made, (out.made - before) as u64);
         fine
@@ -256,7 +295,10 @@ impl TcpReceiver {
         let mut said = self.mine[place];
         let (acknowledged, edge) = line.window();
         if said.sent < acknowledged || said.sent > acknowledged && line.take_loss() {
-            Counts::add(&self.shared.counts.went_back, u64::from(said.sent > acknowledged));
+            Counts::add(
+                &self.shared.counts.went_back,
+                u64::from(said.sent > acknowledged),
+            );
             said.sent = acknowledged;
         }
         let mss = line.mss().saturating_sub(12).min(self.shared.mss).max(1);
@@ -318,9 +360,14 @@ impl Receiver for TcpReceiver {
         if max == 0 {
             return 0;
         }
-        let mut out = Out { pool, into, max, made: 0 };
+        let mut out = Out {
+            pool,
+            into,
+            max,
+            made: 0,
+        };
         let mut fine = self.unopened == 0 || self.open(&mut out);
-        fine = fine && self.answer(&mut out);
+        fine = fine && (self.mine.is_empty() || self.answer(&mut out));
         if self.shared.role == Role::Sender {
             fine = fine && self.send(&mut out);
         }
@@ -346,5 +393,7 @@ impl Receiver for TcpReceiver {
 
 /// The window scale that announces so many bytes (RFC 7323 §2.2).
 fn shift_for(window_bytes: u32) -> u8 {
-    (0..14).find(|shift| window_bytes >> shift <= 0xffff).unwrap_or(14)
+    (0..14)
+        .find(|shift| window_bytes >> shift <= 0xffff)
+        .unwrap_or(14)
 }

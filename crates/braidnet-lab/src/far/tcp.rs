@@ -28,7 +28,10 @@ struct Found {
 
 impl TcpTransmitter {
     pub(super) fn new(shared: Arc<Shared>) -> TcpTransmitter {
-        TcpTransmitter { shared, counters: Counters::default() }
+        TcpTransmitter {
+            shared,
+            counters: Counters::default(),
+        }
     }
 }
 
@@ -41,7 +44,10 @@ impl Shared {
             return Err(Refused::Unreadable);
         };
         let header = parsed.header;
-        if header.flags.intersects(TcpFlags::SYN.union(TcpFlags::RST).union(TcpFlags::FIN)) {
+        if header
+            .flags
+            .intersects(TcpFlags::SYN.union(TcpFlags::RST).union(TcpFlags::FIN))
+        {
             self.hear_control(number, line, &header);
             return Ok(());
         }
@@ -66,7 +72,13 @@ impl Shared {
     }
 
     #[inline]
-    fn take(&self, number: u32, line: &Line, (header, message): (&TcpHeader, &Message), found: &mut Found) {
+    fn take(
+        &self,
+        number: u32,
+        line: &Line,
+        (header, message): (&TcpHeader, &Message),
+        found: &mut Found,
+    ) {
         found.taken += 1;
         self.lines.mark(number);
         let Some(mut position) = line.take(header.seq.value(), message.total_len()) else {
@@ -87,7 +99,9 @@ impl Shared {
         Counts::add(&counts.bytes, found.bytes);
         if found.tally.samples > 0 {
             counts.hash.fetch_add(found.tally.hash, Ordering::Relaxed);
-            counts.samples.fetch_add(found.tally.samples, Ordering::Release);
+            counts
+                .samples
+                .fetch_add(found.tally.samples, Ordering::Release);
         }
     }
 }

@@ -48,10 +48,17 @@ impl Compose {
             Presentation::None => Vec::new(),
             Presentation::Xdr => {
                 let count = (content.cycle() / record_bytes) as u64;
-                (0..count).map(|record| samples(record, config.size)).collect()
+                (0..count)
+                    .map(|record| samples(record, config.size))
+                    .collect()
             }
         };
-        Compose { content, records, record_bytes, checksum: config.checksum }
+        Compose {
+            content,
+            records,
+            record_bytes,
+            checksum: config.checksum,
+        }
     }
 
     /// Fills one shell and puts the segments that it makes into `out`. False if a block has no room: our own fault.
@@ -66,7 +73,9 @@ impl Compose {
             let record = note.position / self.record_bytes as u64;
             let samples = &self.records[(record % self.records.len() as u64) as usize];
             let (mark, body) = buffer.split_at_mut(MARK_BYTES);
-            let Some(word) = RecordMark::new(body.len() as u32, true) else { return false };
+            let Some(word) = RecordMark::new(body.len() as u32, true) else {
+                return false;
+            };
             mark.copy_from_slice(&word.to_bytes());
             encode_batch(samples, body).is_ok() && self.cut(shell, note, buffer, out)
         })
@@ -78,12 +87,17 @@ impl Compose {
         let mut rest = Some(shell);
         let mut position = note.position;
         for piece in bytes.chunks(note.mss as usize) {
-            let Some(mut segment) = rest.take() else { return false };
+            let Some(mut segment) = rest.take() else {
+                return false;
+            };
             rest = segment.take_continuation();
             let copied = if self.checksum {
                 segment.extend_from_slice_summed(piece) == piece.len()
             } else {
-                segment.append(piece.len()).map(|to| to.copy_from_slice(piece)).is_some()
+                segment
+                    .append(piece.len())
+                    .map(|to| to.copy_from_slice(piece))
+                    .is_some()
             };
             if !copied {
                 return false;
@@ -109,7 +123,11 @@ impl Slot {
         }
         self.next += segment.total_len() as u64;
         out.push(segment);
-        while let Some(index) = self.early.iter().position(|early| early.position() == self.next) {
+        while let Some(index) = self
+            .early
+            .iter()
+            .position(|early| early.position() == self.next)
+        {
             let segment = self.early.swap_remove(index);
             self.next += segment.total_len() as u64;
             out.push(segment);
@@ -170,7 +188,11 @@ impl Module for Compose {
                 }
                 let slot = &mut order.slots[id.slot()];
                 if slot.id != id {
-                    *slot = Slot { id, next: 0, early: Vec::with_capacity(64) };
+                    *slot = Slot {
+                        id,
+                        next: 0,
+                        early: Vec::with_capacity(64),
+                    };
                 }
                 slot.pass(message, passed, cx);
             }

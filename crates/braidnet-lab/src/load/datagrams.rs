@@ -32,7 +32,11 @@ pub(crate) struct DatagramSink {
 
 impl DatagramSink {
     pub(crate) fn new(numbers: Numbers, scope: Scope, presentation: Presentation) -> DatagramSink {
-        DatagramSink { numbers, scope, presentation }
+        DatagramSink {
+            numbers,
+            scope,
+            presentation,
+        }
     }
 
     #[inline]
@@ -119,7 +123,11 @@ pub(crate) fn datagram_records(config: &TtcpConfig, content: &Content) -> Arc<Ve
         Presentation::None => 0,
         Presentation::Xdr => content.cycle() / body,
     };
-    Arc::new((0..count as u64).map(|record| samples(record, body)).collect())
+    Arc::new(
+        (0..count as u64)
+            .map(|record| samples(record, body))
+            .collect(),
+    )
 }
 
 impl DatagramSource {
@@ -137,7 +145,10 @@ impl DatagramSource {
             batch: config.batch,
             content,
             records,
-            lines: lines.into_iter().map(|(tuple, bucket)| (tuple, bucket, 0)).collect(),
+            lines: lines
+                .into_iter()
+                .map(|(tuple, bucket)| (tuple, bucket, 0))
+                .collect(),
             turn: 0,
             run: Run::with_capacity(config.batch),
         }
@@ -188,11 +199,17 @@ impl Application for DatagramSource {
             let mut pool = cluster.pool();
             while run.len() < self.batch {
                 let (tuple, bucket, number) = self.lines[self.turn];
-                let Some(mut message) = self.make(&tuple, number, &mut pool) else { break };
+                let Some(mut message) = self.make(&tuple, number, &mut pool) else {
+                    break;
+                };
                 message.set_bucket(bucket);
                 run.push(message);
                 self.lines[self.turn].2 = number + 1;
-                self.turn = if self.turn + 1 == self.lines.len() { 0 } else { self.turn + 1 };
+                self.turn = if self.turn + 1 == self.lines.len() {
+                    0
+                } else {
+                    self.turn + 1
+                };
             }
         }
         cluster.put(self.udp, Direction::Down, &mut run);
@@ -211,8 +228,19 @@ pub(crate) struct DatagramClient {
 }
 
 impl DatagramClient {
-    pub(crate) fn new(udp: ModuleId, config: &TtcpConfig, content: Arc<Content>, lines: Vec<(Tuple, u16)>) -> Self {
-        DatagramClient { udp, content, size: config.size, lines, started: false }
+    pub(crate) fn new(
+        udp: ModuleId,
+        config: &TtcpConfig,
+        content: Arc<Content>,
+        lines: Vec<(Tuple, u16)>,
+    ) -> Self {
+        DatagramClient {
+            udp,
+            content,
+            size: config.size,
+            lines,
+            started: false,
+        }
     }
 }
 
@@ -254,14 +282,25 @@ impl DatagramEcho {
         DatagramEcho { asks: None }
     }
 
-    pub(crate) fn client(config: &TtcpConfig, content: Arc<Content>, phase: Arc<Phase>, times: Times) -> DatagramEcho {
-        DatagramEcho { asks: Some((content, config.size, phase, times)) }
+    pub(crate) fn client(
+        config: &TtcpConfig,
+        content: Arc<Content>,
+        phase: Arc<Phase>,
+        times: Times,
+    ) -> DatagramEcho {
+        DatagramEcho {
+            asks: Some((content, config.size, phase, times)),
+        }
     }
 }
 
 impl Module for DatagramEcho {
     fn name(&self) -> &'static str {
-        if self.asks.is_some() { "client" } else { "server" }
+        if self.asks.is_some() {
+            "client"
+        } else {
+            "server"
+        }
     }
 
     fn stages(&self) -> Stages {

@@ -1,9 +1,9 @@
 //! One-message round trips.
 
 use super::give_credit;
-use crate::measure::Phase;
 use crate::config::TtcpConfig;
 use crate::content::Content;
+use crate::measure::Phase;
 use braidnet_inet::HEADROOM;
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{
@@ -40,12 +40,18 @@ impl Times {
 
     /// Notes one round trip, of a load that keeps no state of its own.
     pub(crate) fn record(&self, nanos: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos.max(1));
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .saturating_record(nanos.max(1));
     }
 
     /// The times of all connections whose state has been dropped.
     pub(crate) fn take(&self) -> Histogram<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -96,7 +102,10 @@ impl Outgoing {
     /// Sends as much of what waits as there is space for, from `bytes`, which is as long as a message.
     fn send(&mut self, id: ConnectionId, mss: usize, bytes: &[u8], cx: &mut Context<'_>) {
         while self.waiting > 0 {
-            let piece = self.waiting.min(mss).min(usize::try_from(self.space).unwrap_or(usize::MAX));
+            let piece = self
+                .waiting
+                .min(mss)
+                .min(usize::try_from(self.space).unwrap_or(usize::MAX));
             if piece == 0 {
                 return;
             }
@@ -114,20 +123,34 @@ impl Outgoing {
 }
 
 impl Client {
-    pub(crate) fn new(config: &TtcpConfig, content: Arc<Content>, phase: Arc<Phase>, times: Times) -> Client {
-        Client { size: config.size, content, phase, times, clock: Clock::shared() }
+    pub(crate) fn new(
+        config: &TtcpConfig,
+        content: Arc<Content>,
+        phase: Arc<Phase>,
+        times: Times,
+    ) -> Client {
+        Client {
+            size: config.size,
+            content,
+            phase,
+            times,
+            clock: Clock::shared(),
+        }
     }
 
     fn ask(&self, slot: &mut Slot, cx: &mut Context<'_>) {
         slot.asked_at = self.clock.now_nanos();
         slot.to_come = self.size;
         slot.out.waiting = self.size;
-        slot.out.send(slot.id, slot.mss, self.content.at(0, self.size), cx);
+        slot.out
+            .send(slot.id, slot.mss, self.content.at(0, self.size), cx);
     }
 
     fn told(&self, message: &Message, asking: &mut Asking, cx: &mut Context<'_>) {
         let id = ConnectionId(message.connection());
-        let Some(control) = Control::of(message) else { return };
+        let Some(control) = Control::of(message) else {
+            return;
+        };
         match control.verb() {
             Some(Verb::Connected) => {
                 if asking.slots.len() <= id.slot() {
@@ -135,14 +158,24 @@ impl Client {
                 }
                 asking.histogram.get_or_insert_with(histogram);
                 let mss = control.detail.max(1) as usize;
-                let out = Outgoing { space: control.value, waiting: 0 };
-                let slot = asking.slots[id.slot()].insert(Slot { id, mss, asked_at: 0, to_come: 0, out });
+                let out = Outgoing {
+                    space: control.value,
+                    waiting: 0,
+                };
+                let slot = asking.slots[id.slot()].insert(Slot {
+                    id,
+                    mss,
+                    asked_at: 0,
+                    to_come: 0,
+                    out,
+                });
                 self.ask(slot, cx);
             }
             Some(Verb::Space) => {
                 if let Some(Some(slot)) = asking.slots.get_mut(id.slot()) {
                     slot.out.space += control.value;
-                    slot.out.send(id, slot.mss, self.content.at(0, self.size), cx);
+                    slot.out
+                        .send(id, slot.mss, self.content.at(0, self.size), cx);
                 }
             }
             _ => {}
@@ -151,7 +184,10 @@ impl Client {
 
     fn heard(&self, message: Message, asking: &mut Asking, cx: &mut Context<'_>) {
         let id = ConnectionId(message.connection());
-        let Some(Some(slot)) = asking.slots.get_mut(id.slot()).filter(|slot| slot.as_ref().is_some_and(|s| s.id == id))
+        let Some(Some(slot)) = asking
+            .slots
+            .get_mut(id.slot())
+            .filter(|slot| slot.as_ref().is_some_and(|s| s.id == id))
         else {
             return cx.drop(message, LOST);
         };
@@ -166,7 +202,8 @@ impl Client {
         if self.phase.is_measuring()
             && let Some(histogram) = &mut asking.histogram
         {
-            histogram.saturating_record(self.clock.now_nanos().saturating_sub(slot.asked_at).max(1));
+            histogram
+                .saturating_record(self.clock.now_nanos().saturating_sub(slot.asked_at).max(1));
         }
         cx.count(BYTES, self.size as u64);
         self.ask(slot, cx);
@@ -191,7 +228,11 @@ impl Module for Client {
     }
 
     fn open(&self, _: BucketId) -> Box<dyn State> {
-        Box::new(Asking { slots: Vec::new(), histogram: None, times: self.times.clone() })
+        Box::new(Asking {
+            slots: Vec::new(),
+            histogram: None,
+            times: self.times.clone(),
+        })
     }
 
     fn core(&self, state: &mut dyn State, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
@@ -225,7 +266,10 @@ impl Answer {
     /// Sends back copies of what has come, as far as there is space.
     fn send(&mut self, cx: &mut Context<'_>) {
         while let Some(front) = self.waiting.front_mut() {
-            let piece = front.total_len().min(self.mss).min(usize::try_from(self.space).unwrap_or(usize::MAX));
+            let piece = front
+                .total_len()
+                .min(self.mss)
+                .min(usize::try_from(self.space).unwrap_or(usize::MAX));
             if piece == 0 {
                 return;
             }
@@ -274,13 +318,19 @@ impl Module for Server {
         for message in run.drain() {
             let id = ConnectionId(message.connection());
             let control = Control::of(&message);
-            if let Some(control) = control.filter(|control| control.verb() == Some(Verb::Connected)) {
+            if let Some(control) = control.filter(|control| control.verb() == Some(Verb::Connected))
+            {
                 if answering.slots.len() <= id.slot() {
                     answering.slots.resize_with(id.slot() + 1, || None);
                 }
                 let mss = control.detail.max(1) as usize;
                 let waiting = std::collections::VecDeque::with_capacity(64);
-                answering.slots[id.slot()] = Some(Answer { id, mss, space: control.value, waiting });
+                answering.slots[id.slot()] = Some(Answer {
+                    id,
+                    mss,
+                    space: control.value,
+                    waiting,
+                });
                 continue;
             }
             let Some(Some(answer)) = answering.slots.get_mut(id.slot()) else {

@@ -47,7 +47,10 @@ impl Numbers {
 #[inline]
 pub(crate) fn give_credit(id: ConnectionId, bytes: u64, lost: Counter, cx: &mut Context<'_>) {
     use braidnet_stream::Verb;
-    match Control::new(Verb::Credit).value(bytes).message(id, cx.pool()) {
+    match Control::new(Verb::Credit)
+        .value(bytes)
+        .message(id, cx.pool())
+    {
         Some(credit) => cx.down(credit),
         None => cx.count(lost, 1),
     }

@@ -50,8 +50,15 @@ impl Samples {
 }
 
 impl RecordUser for Samples {
-    const COUNTERS: &'static [&'static str] =
-        &["records", "unframed", "lost", "bytes", "hash", "samples", "undecoded"];
+    const COUNTERS: &'static [&'static str] = &[
+        "records",
+        "unframed",
+        "lost",
+        "bytes",
+        "hash",
+        "samples",
+        "undecoded",
+    ];
 
     fn connected(&self, tuple: &Tuple) -> u64 {
         u64::from(self.numbers.of(tuple))

@@ -35,7 +35,8 @@ struct Taken {
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    number: u32,
+    /// Which connection it is, plus one; 0 for none.
+    line: u32,
     /// Bytes received.
     position: u64,
 }
@@ -47,30 +48,37 @@ impl Sink {
 
     fn told(&self, message: &Message, taken: &mut Taken) {
         let slot = ConnectionId(message.connection()).slot();
-        let Some(control) = Control::of(message) else { return };
+        let Some(control) = Control::of(message) else {
+            return;
+        };
         if control.verb() == Some(Verb::Connected) {
             if taken.slots.len() <= slot {
                 taken.slots.resize(slot + 1, Slot::default());
             }
-            taken.slots[slot] = Slot { number: self.numbers.of(&control.tuple), position: 0 };
+            taken.slots[slot] = Slot {
+                line: self.numbers.of(&control.tuple).wrapping_add(1),
+                position: 0,
+            };
         }
     }
 
-    /// Counts a message, and leaves its connection's number in it. How many bytes it has.
+    /// Counts a message, and leaves its connection's number in it. How many bytes it has; `None` if it is for no connection.
     #[inline]
-    fn take(&self, message: &mut Message, taken: &mut Taken, cx: &mut Context<'_>) -> u64 {
+    fn take(&self, message: &mut Message, taken: &mut Taken, cx: &mut Context<'_>) -> Option<u64> {
         let len = message.total_len() as u64;
-        let Some(slot) = taken.slots.get_mut(ConnectionId(message.connection()).slot()) else {
-            cx.count(LOST, 1);
-            return len;
-        };
+        let slot = taken
+            .slots
+            .get_mut(ConnectionId(message.connection()).slot())
+            .filter(|slot| slot.line > 0)?;
         // TCP hands up in order; that it does is what this counts.
         if slot.position != message.position() {
             cx.count(DISORDER, 1);
         }
         slot.position = message.position() + len;
-        message.set_note(Line { number: slot.number });
-        len
+        message.set_note(Line {
+            number: slot.line - 1,
+        });
+        Some(len)
     }
 }
 
@@ -108,7 +116,13 @@ impl Module for Sink {
                 give_credit(current, core::mem::take(&mut credit), LOST, cx);
             }
             current = id;
-            credit += self.take(message, taken, cx);
+            match self.take(message, taken, cx) {
+                Some(len) => credit += len,
+                None => {
+                    cx.count(LOST, 1);
+                    return false;
+                }
+            }
             true
         });
         if credit > 0 {
@@ -123,7 +137,12 @@ impl Module for Sink {
             let len = message.total_len();
             with_buffer(len, |buffer| {
                 message.copy_to_slice(&mut buffer[..len]);
-                tally.stream(&self.scope, message.note::<Line>().number, message.position(), &buffer[..len]);
+                tally.stream(
+                    &self.scope,
+                    message.note::<Line>().number,
+                    message.position(),
+                    &buffer[..len],
+                );
             });
             bytes += len as u64;
         }

@@ -50,12 +50,17 @@ struct Slot {
 impl Source {
     pub(crate) fn new(numbers: Numbers, config: &TtcpConfig) -> Source {
         let records = config.presentation == Presentation::Xdr;
-        Source { numbers, record_bytes: records.then_some(config.size + MARK_BYTES) }
+        Source {
+            numbers,
+            record_bytes: records.then_some(config.size + MARK_BYTES),
+        }
     }
 
     fn told(&self, message: &Message, sending: &mut Sending, cx: &mut Context<'_>) {
         let id = ConnectionId(message.connection());
-        let Some(control) = Control::of(message) else { return };
+        let Some(control) = Control::of(message) else {
+            return;
+        };
         match control.verb() {
             Some(Verb::Connected) if self.is_ours(&control.tuple) => {
                 if sending.slots.len() <= id.slot() {
@@ -64,7 +69,12 @@ impl Source {
                 // Space is reported in quarters of the buffer: half of it comes free for certain.
                 let most = usize::try_from(control.value / 2).unwrap_or(usize::MAX);
                 let mss = (control.detail as usize).min(most).max(1);
-                sending.slots[id.slot()] = Some(Slot { id, mss, space: control.value, position: 0 });
+                sending.slots[id.slot()] = Some(Slot {
+                    id,
+                    mss,
+                    space: control.value,
+                    position: 0,
+                });
             }
             Some(Verb::Space) => match sending.slots.get_mut(id.slot()) {
                 Some(Some(slot)) if slot.id == id => slot.space += control.value,
@@ -95,7 +105,11 @@ impl Source {
             };
             shell.set_kind(Kind::Data);
             shell.set_connection(slot.id.0);
-            shell.set_note(Shell { position: slot.position, len: len as u32, mss: slot.mss as u32 });
+            shell.set_note(Shell {
+                position: slot.position,
+                len: len as u32,
+                mss: slot.mss as u32,
+            });
             cx.down(shell);
             slot.position += len as u64;
             slot.space -= len as u64;

@@ -60,7 +60,10 @@ impl Host {
         }
         // The same with every run: a measurement can be repeated.
         let key = [0x6272_6169_646e_6574, u64::from(address[3])];
-        Ok(Host { flows: Flows::new(key, BUCKETS, &interface), interface })
+        Ok(Host {
+            flows: Flows::new(key, BUCKETS, &interface),
+            interface,
+        })
     }
 
     pub(super) fn dealer(&self, config: &TtcpConfig) -> Dealer<'_> {
@@ -87,7 +90,11 @@ impl Host {
             module = module.leaving_checksums();
         }
         let listeners = module.listeners().clone();
-        let Inet { mut stream, layout, ports } = Inet::assemble(self.interface, self.flows, module);
+        let Inet {
+            mut stream,
+            layout,
+            ports,
+        } = Inet::assemble(self.interface, self.flows, module);
         let split = top(&mut stream, &layout);
         let plan = Plan {
             stream: stream.build().map_err(StackError::from)?,
@@ -101,7 +108,13 @@ impl Host {
             batch: config.batch,
             water_marks: WATER_MARKS,
         };
-        Ok(Stack { plan, flows: self.flows, layout, ports, listeners })
+        Ok(Stack {
+            plan,
+            flows: self.flows,
+            layout,
+            ports,
+            listeners,
+        })
     }
 }
 
@@ -123,7 +136,9 @@ fn tcp_config(config: &TtcpConfig) -> TcpConfig {
 
 /// Room for every window to be full both ways, headers and rounding included, and for what is on its way.
 fn memory_bytes(config: &TtcpConfig) -> usize {
-    let windows = config.connections.saturating_mul(config.window_bytes as usize);
+    let windows = config
+        .connections
+        .saturating_mul(config.window_bytes as usize);
     windows.saturating_mul(6).saturating_add(512 << 20)
 }
 
@@ -132,7 +147,9 @@ impl Stack {
         match transport {
             Transport::Tcp => {
                 let backlog = connections as u32 + 16;
-                self.listeners.listen(None, SERVICE_PORT, backlog).map_err(StackError::from)?;
+                self.listeners
+                    .listen(None, SERVICE_PORT, backlog)
+                    .map_err(StackError::from)?;
             }
             Transport::Udp => {
                 self.ports.bind(SERVICE_PORT).map_err(StackError::from)?;
@@ -159,9 +176,19 @@ impl Stack {
     ) -> Result<Turned, LabError> {
         let stream = self.plan.stream.clone();
         let mut processors = self.plan.workers(architecture, wakers, application)?;
-        let counters =
-            processors.iter_mut().flatten().map(|worker| worker.cluster().counters().clone()).collect();
-        Ok(Turned { processors, watched: WatchedStack { prefix, stream, counters } })
+        let counters = processors
+            .iter_mut()
+            .flatten()
+            .map(|worker| worker.cluster().counters().clone())
+            .collect();
+        Ok(Turned {
+            processors,
+            watched: WatchedStack {
+                prefix,
+                stream,
+                counters,
+            },
+        })
     }
 }
 
@@ -175,10 +202,22 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// Opens these connections of a stack, seen from it.
-    pub(super) fn new(turned: &Turned, tcp: ModuleId, flows: &Flows, lines: impl Iterator<Item = Tuple>) -> Option<Opening> {
+    pub(super) fn new(
+        turned: &Turned,
+        tcp: ModuleId,
+        flows: &Flows,
+        lines: impl Iterator<Item = Tuple>,
+    ) -> Option<Opening> {
         let mailboxes = turned.processors.first()?.first()?.mailboxes();
-        let calls = lines.map(|tuple| (tuple, flows.bucket_of(&tuple, tcp::PROTOCOL).0)).collect();
-        Some(Opening { mailboxes, stream: turned.watched.stream.clone(), tcp, calls })
+        let calls = lines
+            .map(|tuple| (tuple, flows.bucket_of(&tuple, tcp::PROTOCOL).0))
+            .collect();
+        Some(Opening {
+            mailboxes,
+            stream: turned.watched.stream.clone(),
+            tcp,
+            calls,
+        })
     }
 
     /// Asks for every connection (RFC 9293 §3.9.1.1). Processors must run: their mailboxes are bounded.
@@ -187,8 +226,16 @@ impl Opening {
         for (tuple, bucket) in self.calls.drain(..) {
             let id = ConnectionId::new(bucket, u32::MAX, 0);
             // Without memory for it the connection stays away, and the measurement says that nothing passes.
-            if let Some(message) = Control::new(Verb::Connect).tuple(tuple).message(id, &mut pool) {
-                self.mailboxes.send(Parcel::new(&self.stream, self.tcp, Direction::Down, message));
+            if let Some(message) = Control::new(Verb::Connect)
+                .tuple(tuple)
+                .message(id, &mut pool)
+            {
+                self.mailboxes.send(Parcel::new(
+                    &self.stream,
+                    self.tcp,
+                    Direction::Down,
+                    message,
+                ));
             }
         }
     }

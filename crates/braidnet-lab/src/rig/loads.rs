@@ -117,10 +117,15 @@ pub(super) fn datagram_sources(
     let records = datagram_records(&config, &content);
     Box::new(move |processor| {
         let lines = core::mem::take(&mut mine[processor]);
-        Box::new(DatagramSource::new(udp, &config, content.clone(), records.clone(), lines))
+        Box::new(DatagramSource::new(
+            udp,
+            &config,
+            content.clone(),
+            records.clone(),
+            lines,
+        ))
     })
 }
-
 
 /// The applications that ask over UDP.
 pub(super) fn datagram_clients(
@@ -142,7 +147,11 @@ pub(super) fn datagram_clients(
 }
 
 /// The module of the stack that answers round trips.
-pub(super) fn answering(config: &TtcpConfig, stream: &mut StreamBuilder, layout: &Layout) -> ModuleId {
+pub(super) fn answering(
+    config: &TtcpConfig,
+    stream: &mut StreamBuilder,
+    layout: &Layout,
+) -> ModuleId {
     let (below, module) = match config.transport {
         Transport::Tcp => (layout.tcp, stream.module(Server)),
         Transport::Udp => (layout.udp, stream.module(DatagramEcho::server())),
@@ -160,10 +169,14 @@ pub(super) fn asking(
     (phase, times): (Arc<Phase>, Times),
 ) -> ModuleId {
     let (below, module) = match config.transport {
-        Transport::Tcp => (layout.tcp, stream.module(Client::new(config, content, phase, times))),
-        Transport::Udp => {
-            (layout.udp, stream.module(DatagramEcho::client(config, content, phase, times)))
-        }
+        Transport::Tcp => (
+            layout.tcp,
+            stream.module(Client::new(config, content, phase, times)),
+        ),
+        Transport::Udp => (
+            layout.udp,
+            stream.module(DatagramEcho::client(config, content, phase, times)),
+        ),
     };
     stream.link(below, module);
     module

@@ -72,11 +72,16 @@ fn queue_of(config: &TtcpConfig, number: usize, processor: Option<usize>) -> usi
 /// A stack with a simulated far end.
 fn one_stack(config: &TtcpConfig, wakers: &[Unparker]) -> Result<Rig, LabError> {
     let host = Host::new(config, NEAR)?;
-    let Deal { lines, processors: dealt } = deal(host.dealer(config), None, config.connections)?;
+    let Deal {
+        lines,
+        processors: dealt,
+    } = deal(host.dealer(config), None, config.connections)?;
     let content = Arc::new(Content::of(config));
     let receives = config.direction == Direction::Receive;
     let scope = Scope::of(config, receives && config.presentation == Presentation::Xdr);
-    let queues = (0..lines.len()).map(|line| queue_of(config, line, dealt[line])).collect();
+    let queues = (0..lines.len())
+        .map(|line| queue_of(config, line, dealt[line]))
+        .collect();
     let far = FarEnd::new(config, content.clone(), scope, &lines, queues);
     let far_watch = far.watch();
     let queues = Box::new(far.device(config.transport)).open()?;
@@ -97,7 +102,13 @@ fn one_stack(config: &TtcpConfig, wakers: &[Unparker]) -> Result<Rig, LabError> 
     };
     Ok(Rig {
         processors: turned.processors,
-        watch: Watch::new(config, vec![turned.watched], Some(far_watch), received, scope),
+        watch: Watch::new(
+            config,
+            vec![turned.watched],
+            Some(far_watch),
+            received,
+            scope,
+        ),
         opening: None,
         times: Times::new(),
     })
@@ -111,8 +122,14 @@ fn two_stacks(
 ) -> Result<Rig, LabError> {
     let echo = config.mode == Mode::Echo;
     let (near, far) = (Host::new(config, NEAR)?, Host::new(config, FAR)?);
-    let Deal { lines, processors: dealt } =
-        deal(near.dealer(config), Some(far.dealer(config)), config.connections)?;
+    let Deal {
+        lines,
+        processors: dealt,
+    } = deal(
+        near.dealer(config),
+        Some(far.dealer(config)),
+        config.connections,
+    )?;
     let far_lines: Vec<Tuple> = lines.iter().map(Tuple::reversed).collect();
     let content = Arc::new(Content::of(config));
     let scope = Scope::of(config, config.presentation == Presentation::Xdr);
@@ -120,26 +137,44 @@ fn two_stacks(
     let capabilities = Capabilities::ip(config.mtu).with_queues(config.device_queues);
     let (near_end, far_end) = wire(capabilities, WIRE_DEPTH);
 
-    let near = near.stack(config, Box::new(near_end).open()?, |stream, layout| match echo {
-        true => loads::answering(config, stream, layout),
-        false => loads::receiving(config, stream, layout, numbers.clone(), scope),
-    })?;
+    let near = near.stack(
+        config,
+        Box::new(near_end).open()?,
+        |stream, layout| match echo {
+            true => loads::answering(config, stream, layout),
+            false => loads::receiving(config, stream, layout, numbers.clone(), scope),
+        },
+    )?;
     near.listen(config.transport, config.connections)?;
-    let far = far.stack(config, Box::new(far_end).open()?, |stream, layout| match echo {
-        true => {
-            let noting = (phase.clone(), times.clone());
-            loads::asking(config, stream, layout, content.clone(), noting)
-        }
-        false => loads::sending(config, stream, layout, numbers.clone(), content.clone()),
-    })?;
+    let far = far.stack(
+        config,
+        Box::new(far_end).open()?,
+        |stream, layout| match echo {
+            true => {
+                let noting = (phase.clone(), times.clone());
+                loads::asking(config, stream, layout, content.clone(), noting)
+            }
+            false => loads::sending(config, stream, layout, numbers.clone(), content.clone()),
+        },
+    )?;
     if config.transport == Transport::Udp {
         far.bind_all(&far_lines)?;
     }
     let (flows, tcp) = (far.flows, far.layout.tcp);
-    let make = if echo { loads::datagram_clients } else { loads::datagram_sources };
+    let make = if echo {
+        loads::datagram_clients
+    } else {
+        loads::datagram_sources
+    };
     let mut applications = make(config, &far, &content, &far_lines, &dealt);
-    let (near_name, far_name) = if echo { ("server.", "client.") } else { ("receiver.", "sender.") };
-    let near = near.workers(config.architecture, wakers, near_name, &mut |_| Box::new(NoApplication))?;
+    let (near_name, far_name) = if echo {
+        ("server.", "client.")
+    } else {
+        ("receiver.", "sender.")
+    };
+    let near = near.workers(config.architecture, wakers, near_name, &mut |_| {
+        Box::new(NoApplication)
+    })?;
     let far = far.workers(config.architecture, wakers, far_name, &mut applications)?;
     let opening = match config.transport {
         Transport::Tcp => Opening::new(&far, tcp, &flows, far_lines.into_iter()),
@@ -147,11 +182,16 @@ fn two_stacks(
     };
     let (received, stacks) = match echo {
         true => (Received::Module("client"), vec![far.watched, near.watched]),
-        false => (Received::Module(loads::receiver_name(config)), vec![near.watched, far.watched]),
+        false => (
+            Received::Module(loads::receiver_name(config)),
+            vec![near.watched, far.watched],
+        ),
     };
     let together = near.processors.into_iter().zip(far.processors);
     Ok(Rig {
-        processors: together.map(|(near, far)| near.into_iter().chain(far).collect()).collect(),
+        processors: together
+            .map(|(near, far)| near.into_iter().chain(far).collect())
+            .collect(),
         watch: Watch::new(config, stacks, None, received, scope),
         opening,
         times,

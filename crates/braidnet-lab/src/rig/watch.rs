@@ -38,10 +38,9 @@ pub(super) enum Received {
 impl Watch {
     fn sum(&self, module: &str, name: &str) -> u64 {
         let stack = &self.stacks[0];
-        stack
-            .counters
-            .iter()
-            .fold(0, |sum, counters| sum.wrapping_add(counters.value(&stack.stream, module, name)))
+        stack.counters.iter().fold(0, |sum, counters| {
+            sum.wrapping_add(counters.value(&stack.stream, module, name))
+        })
     }
 
     /// Messages received so far.
@@ -75,7 +74,10 @@ impl Watch {
     pub(crate) fn order(&self) -> (u64, u64) {
         match (&self.received, &self.far) {
             (Received::Far, Some(far)) => far.order(),
-            _ => (self.sum("tcp", "data_segments_in"), self.sum("tcp", "out_of_order")),
+            _ => (
+                self.sum("tcp", "data_segments_in"),
+                self.sum("tcp", "out_of_order"),
+            ),
         }
     }
 
@@ -110,7 +112,13 @@ impl Watch {
             && config.presentation == Presentation::Xdr;
         let mark = if marked { MARK_BYTES } else { 0 };
         let size = config.size as u64;
-        Watch { stacks, far, received, wire_bytes: size + mark as u64, size, scope }
+        Watch {
+            stacks,
+            far,
+            received,
+            wire_bytes: size + mark as u64,
+            size,
+            scope,
+        }
     }
 }
-
