@@ -26,7 +26,11 @@ pub fn started(setup: &Setup, device: &str, adopted: bool) {
         text.push_str(&format!("everything on {} as well\n", own.address));
     }
     if let Some(host) = setup.host {
-        for own in setup.addresses.iter().filter(|own| !host.holds(own.address)) {
+        for own in setup
+            .addresses
+            .iter()
+            .filter(|own| !host.holds(own.address))
+        {
             text.push_str(&format!(
                 "{0} is not on the host's network: to reach it, run `ip route add {0} dev {device}`\n",
                 own.address
@@ -61,14 +65,22 @@ pub fn ended(counters: &BTreeMap<String, u64>, meter: &Meter, open: u64) {
     let mut text = format!(
         "served {}{}; in {}, {}; out {}, {}\n",
         count(served, "connection"),
-        if open > 0 { format!(" ({open} left open)") } else { String::new() },
+        if open > 0 {
+            format!(" ({open} left open)")
+        } else {
+            String::new()
+        },
         count(received.packets, "packet"),
         size(received.bytes),
         count(sent.packets, "packet"),
         size(sent.bytes),
     );
     let drops = drops(counters, &received, &sent);
-    text.push_str(if drops.is_empty() { "nothing was dropped\n" } else { "dropped, by reason:\n" });
+    text.push_str(if drops.is_empty() {
+        "nothing was dropped\n"
+    } else {
+        "dropped, by reason:\n"
+    });
     for (reason, count) in drops {
         text.push_str(&format!("  {count:>10}  {reason}\n"));
     }
@@ -103,9 +115,17 @@ impl Status {
         if self.bar.is_hidden() {
             return;
         }
-        let sample = Sample { at: Instant::now(), received: meter.received(), sent: meter.sent() };
+        let sample = Sample {
+            at: Instant::now(),
+            received: meter.received(),
+            sent: meter.sent(),
+        };
         if let Some(before) = self.before.replace(sample) {
-            let seconds = sample.at.duration_since(before.at).as_secs_f64().max(f64::EPSILON);
+            let seconds = sample
+                .at
+                .duration_since(before.at)
+                .as_secs_f64()
+                .max(f64::EPSILON);
             let rate = |now: Traffic, then: Traffic| {
                 let per_second = |count: u64| (count as f64 / seconds) as u64;
                 let packets = per_second(now.packets.saturating_sub(then.packets));
@@ -152,13 +172,19 @@ const WORK: &[&str] = &[
 ];
 
 /// What was dropped or refused, the most frequent reason first.
-fn drops(counters: &BTreeMap<String, u64>, received: &Traffic, sent: &Traffic) -> Vec<(String, u64)> {
+fn drops(
+    counters: &BTreeMap<String, u64>,
+    received: &Traffic,
+    sent: &Traffic,
+) -> Vec<(String, u64)> {
     let of_stack = counters
         .iter()
         .filter(|(name, count)| **count > 0 && !WORK.contains(&name.as_str()))
         .map(|(name, count)| (name.clone(), *count));
-    let of_device =
-        received.drops().chain(sent.drops()).map(|(reason, count)| (format!("device.{}", reason.name()), count));
+    let of_device = received
+        .drops()
+        .chain(sent.drops())
+        .map(|(reason, count)| (format!("device.{}", reason.name()), count));
     let mut drops: Vec<_> = of_stack.chain(of_device).collect();
     drops.sort_by(|(name, count), (other, others)| others.cmp(count).then(name.cmp(other)));
     drops
@@ -170,12 +196,20 @@ fn summary(drops: &[(String, u64)]) -> String {
     if total == 0 {
         return "no drops".to_owned();
     }
-    let largest: Vec<String> = drops.iter().take(3).map(|(name, count)| format!("{name} {count}")).collect();
+    let largest: Vec<String> = drops
+        .iter()
+        .take(3)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
     format!("{total} dropped ({})", largest.join(", "))
 }
 
 fn count(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{number} {what}s")
+    }
 }
 
 /// A number of bytes for a person.
@@ -217,7 +251,10 @@ mod tests {
         let drops = drops(&counters, &nothing, &nothing);
         let names: Vec<&str> = drops.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["udp.port_closed", "ip.empty", "tcp.bad_checksum"]);
-        assert_eq!(summary(&drops), "11 dropped (udp.port_closed 7, ip.empty 2, tcp.bad_checksum 2)");
+        assert_eq!(
+            summary(&drops),
+            "11 dropped (udp.port_closed 7, ip.empty 2, tcp.bad_checksum 2)"
+        );
         assert_eq!(summary(&[]), "no drops");
     }
 

@@ -57,20 +57,36 @@ impl Serving {
         let device = meter.around(device);
         let (device, capture): (Box<dyn Device>, _) = match &setup.pcap {
             Some(path) => {
-                let capture = Capture::create(path, 0).map_err(|error| Failure::Runtime(error.to_string()))?;
-                (Box::new(capture.around(&device_name, device)), Some(capture))
+                let capture = Capture::create(path, 0)
+                    .map_err(|error| Failure::Runtime(error.to_string()))?;
+                (
+                    Box::new(capture.around(&device_name, device)),
+                    Some(capture),
+                )
             }
             None => (Box::new(device), None),
         };
         let server = builder.start(device).map_err(refused_stack)?;
-        let has_http = setup.services.iter().any(|offer| matches!(offer.what, What::Http(_)));
+        let has_http = setup
+            .services
+            .iter()
+            .any(|offer| matches!(offer.what, What::Http(_)));
         let files = if has_http {
             let threads = files.start(FILE_THREADS, &server.jobs());
-            Some(threads.map_err(|error| Failure::Runtime(format!("no thread can be made to read files: {error}")))?)
+            Some(threads.map_err(|error| {
+                Failure::Runtime(format!("no thread can be made to read files: {error}"))
+            })?)
         } else {
             None
         };
-        Ok(Serving { server, files, meter, capture, device_name, adopted })
+        Ok(Serving {
+            server,
+            files,
+            meter,
+            capture,
+            device_name,
+            adopted,
+        })
     }
 
     /// Shows how it goes until a signal comes or the device is gone.
@@ -99,7 +115,13 @@ impl Serving {
             self.server.abort_all();
             self.wait_for_none(FAREWELL, signals);
         }
-        let Serving { server, files, meter, capture, .. } = self;
+        let Serving {
+            server,
+            files,
+            meter,
+            capture,
+            ..
+        } = self;
         let (counters, open) = (server.counters(), server.connections());
         drop(files);
         server.stop();
@@ -122,7 +144,8 @@ impl Serving {
 
 /// A channel that brings the signals that end the run.
 fn watch_signals() -> Result<Receiver<i32>, Failure> {
-    let refused = |error: std::io::Error| Failure::Runtime(format!("signals cannot be watched: {error}"));
+    let refused =
+        |error: std::io::Error| Failure::Runtime(format!("signals cannot be watched: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(refused)?;
     let (bring, brought) = channel();
     std::thread::Builder::new()
@@ -140,7 +163,11 @@ fn watch_signals() -> Result<Receiver<i32>, Failure> {
 
 fn stack(setup: &Setup) -> StackConfig {
     let mut config = StackConfig::new(setup.addresses[0].address);
-    config.addresses = setup.addresses.iter().map(|own| (own.address, own.prefix)).collect();
+    config.addresses = setup
+        .addresses
+        .iter()
+        .map(|own| (own.address, own.prefix))
+        .collect();
     config.memory_bytes = setup.memory_bytes;
     config.batch = setup.batch;
     config.tcp.congestion = setup.congestion;
@@ -149,7 +176,11 @@ fn stack(setup: &Setup) -> StackConfig {
     config
 }
 
-fn offer(mut builder: ServerBuilder, setup: &Setup, files: &Files) -> Result<ServerBuilder, Failure> {
+fn offer(
+    mut builder: ServerBuilder,
+    setup: &Setup,
+    files: &Files,
+) -> Result<ServerBuilder, Failure> {
     for offer in &setup.services {
         let port = offer.port;
         builder = match &offer.what {
@@ -158,7 +189,9 @@ fn offer(mut builder: ServerBuilder, setup: &Setup, files: &Files) -> Result<Ser
             What::Daytime => builder.tcp(port, Daytime::new()),
             What::Chargen => builder.tcp(port, Chargen),
             What::Http(directory) => {
-                let service = files.directory(directory).map_err(|error| Failure::Runtime(error.to_string()))?;
+                let service = files
+                    .directory(directory)
+                    .map_err(|error| Failure::Runtime(error.to_string()))?;
                 builder.tcp(port, service)
             }
         };
@@ -169,14 +202,23 @@ fn offer(mut builder: ServerBuilder, setup: &Setup, files: &Files) -> Result<Ser
 fn device(setup: &Setup) -> TunConfig {
     let host = setup.host.map(|host| HostAddress {
         address: host.address.into(),
-        prefix: host.prefix.unwrap_or(if host.address.is_ipv4() { 32 } else { 128 }),
+        prefix: host
+            .prefix
+            .unwrap_or(if host.address.is_ipv4() { 32 } else { 128 }),
     });
-    TunConfig { name: Some(setup.device.clone()), mtu: setup.mtu, host, ..TunConfig::new(setup.mode) }
+    TunConfig {
+        name: Some(setup.device.clone()),
+        mtu: setup.mtu,
+        host,
+        ..TunConfig::new(setup.mode)
+    }
 }
 
 fn refused_device(error: TunError) -> Failure {
     match error {
-        TunError::Name { .. } | TunError::Mtu { .. } | TunError::Address { .. } => Failure::Usage(error.to_string()),
+        TunError::Name { .. } | TunError::Mtu { .. } | TunError::Address { .. } => {
+            Failure::Usage(error.to_string())
+        }
         _ => Failure::Runtime(error.to_string()),
     }
 }

@@ -84,10 +84,15 @@ impl Settings {
     /// What a file says.
     pub fn read(path: &Path) -> Result<Settings, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::Usage(format!("the configuration {} cannot be read: {error}", path.display()))
+            Failure::Usage(format!(
+                "the configuration {} cannot be read: {error}",
+                path.display()
+            ))
         })?;
         toml::from_str(&text).map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let line = error.span().map_or(1, |span| {
+                1 + text[..span.start.min(text.len())].matches('\n').count()
+            });
             let message = error.message().replace('\n', " ");
             Failure::Usage(format!("line {line} of {}: {message}", path.display()))
         })
@@ -97,7 +102,11 @@ impl Settings {
     pub fn or(self, file: Settings) -> Settings {
         // A device on the command line stands for both kinds.
         let names_device = self.tun.is_some() || self.tap.is_some();
-        let (tun, tap) = if names_device { (self.tun, self.tap) } else { (file.tun, file.tap) };
+        let (tun, tap) = if names_device {
+            (self.tun, self.tap)
+        } else {
+            (file.tun, file.tap)
+        };
         let all = |these: Vec<Prefixed>, those| if these.is_empty() { those } else { these };
         Settings {
             tun,
@@ -108,7 +117,11 @@ impl Settings {
             discard: self.discard.or(file.discard),
             daytime: self.daytime.or(file.daytime),
             chargen: self.chargen.or(file.chargen),
-            http: if self.http.is_empty() { file.http } else { self.http },
+            http: if self.http.is_empty() {
+                file.http
+            } else {
+                self.http
+            },
             architecture: self.architecture.or(file.architecture),
             processors: self.processors.or(file.processors),
             lock: self.lock.or(file.lock),
@@ -183,22 +196,36 @@ impl Setup {
             (Some(name), None) => (Mode::Tun, name),
             (None, Some(name)) => (Mode::Tap, name),
             (None, None) => return usage("name the device to serve on: --tun NAME or --tap NAME"),
-            (Some(_), Some(_)) => return usage("a stack has one device: name it with --tun or with --tap, not both"),
+            (Some(_), Some(_)) => {
+                return usage("a stack has one device: name it with --tun or with --tap, not both");
+            }
         };
         if settings.address.is_empty() {
-            return usage("give the stack an address: --address ADDRESS, such as --address 10.77.0.2");
+            return usage(
+                "give the stack an address: --address ADDRESS, such as --address 10.77.0.2",
+            );
         }
         if let Some(host) = settings.host {
             if host.prefix.is_none() {
-                return usage("--host needs the prefix of the network behind the device, such as --host 10.77.0.1/24");
+                return usage(
+                    "--host needs the prefix of the network behind the device, such as --host 10.77.0.1/24",
+                );
             }
-            if settings.address.iter().any(|own| own.address == host.address) {
-                return usage("--host and --address name the two ends of the device: they cannot be the same address");
+            if settings
+                .address
+                .iter()
+                .any(|own| own.address == host.address)
+            {
+                return usage(
+                    "--host and --address name the two ends of the device: they cannot be the same address",
+                );
             }
         }
         let processors = settings.processors.unwrap_or(1);
         if !(1..=MAX_PROCESSORS).contains(&processors) {
-            return usage(&format!("--processors takes a number from 1 to {MAX_PROCESSORS}"));
+            return usage(&format!(
+                "--processors takes a number from 1 to {MAX_PROCESSORS}"
+            ));
         }
         let batch = settings.batch.unwrap_or(64);
         if !(1..=MAX_BATCH).contains(&batch) {
@@ -235,12 +262,18 @@ fn offers(settings: &Settings) -> Result<Vec<Offer>, Failure> {
         (settings.daytime, What::Daytime),
         (settings.chargen, What::Chargen),
     ];
-    let http = settings.http.iter().map(|root| (Some(root.port), What::Http(root.directory.clone())));
+    let http = settings
+        .http
+        .iter()
+        .map(|root| (Some(root.port), What::Http(root.directory.clone())));
     let mut offers: Vec<Offer> = Vec::new();
     for (port, what) in simple.into_iter().chain(http) {
         let Some(port) = port else { continue };
         if port == 0 {
-            return Err(Failure::Usage(format!("{} cannot be on port 0: choose 1 to 65535", what.name())));
+            return Err(Failure::Usage(format!(
+                "{} cannot be on port 0: choose 1 to 65535",
+                what.name()
+            )));
         }
         if let Some(other) = offers.iter().find(|other| other.port == port) {
             return Err(Failure::Usage(format!(
@@ -259,12 +292,18 @@ fn congestion(name: &str) -> Result<CongestionControl, String> {
     match name {
         "cubic" => Ok(CongestionControl::Cubic),
         "newreno" => Ok(CongestionControl::NewReno),
-        _ => Err(format!("no congestion control is called `{name}`: choose cubic or newreno")),
+        _ => Err(format!(
+            "no congestion control is called `{name}`: choose cubic or newreno"
+        )),
     }
 }
 
-fn one_congestion<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CongestionControl>, D::Error> {
-    congestion(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+fn one_congestion<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<CongestionControl>, D::Error> {
+    congestion(&String::deserialize(from)?)
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 /// A value that is written as text.
@@ -273,7 +312,10 @@ where
     D: Deserializer<'de>,
     T: FromStr<Err: Display>,
 {
-    String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
+    String::deserialize(from)?
+        .parse()
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 /// One such value, or a list of them.
@@ -292,7 +334,10 @@ where
         OneOrMore::One(text) => vec![text],
         OneOrMore::More(texts) => texts,
     };
-    texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+    texts
+        .iter()
+        .map(|text| text.parse().map_err(D::Error::custom))
+        .collect()
 }
 
 #[cfg(test)]
@@ -307,7 +352,9 @@ mod tests {
     }
 
     fn line(words: &str) -> Settings {
-        Line::try_parse_from(std::iter::once("serve").chain(words.split_whitespace())).unwrap().settings
+        Line::try_parse_from(std::iter::once("serve").chain(words.split_whitespace()))
+            .unwrap()
+            .settings
     }
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
@@ -345,8 +392,14 @@ mod tests {
     fn the_line_overrides_the_file() {
         let file: Settings = toml::from_str(FILE).unwrap();
         let both = line("--tun other --address 10.9.9.9 --echo 1007").or(file);
-        assert_eq!((both.tun.as_deref(), both.tap.as_deref()), (Some("other"), None));
-        assert_eq!((both.address.len(), both.echo, both.discard), (1, Some(1007), Some(9)));
+        assert_eq!(
+            (both.tun.as_deref(), both.tap.as_deref()),
+            (Some("other"), None)
+        );
+        assert_eq!(
+            (both.address.len(), both.echo, both.discard),
+            (1, Some(1007), Some(9))
+        );
         let setup = Setup::check(both).unwrap();
         assert_eq!((setup.mode, setup.services.len()), (Mode::Tun, 6));
     }
@@ -357,18 +410,36 @@ mod tests {
             ("--address 10.77.0.2", "--tun NAME"),
             ("--tun bn0", "--address"),
             ("--tun bn0 --address 10.77.0.2 --host 10.77.0.1", "prefix"),
-            ("--tun bn0 --address 10.77.0.2 --host 10.77.0.2/24", "same address"),
-            ("--tun bn0 --address 10.77.0.2 --processors 0", "--processors"),
+            (
+                "--tun bn0 --address 10.77.0.2 --host 10.77.0.2/24",
+                "same address",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --processors 0",
+                "--processors",
+            ),
             ("--tun bn0 --address 10.77.0.2 --batch 0", "--batch"),
             ("--tun bn0 --address 10.77.0.2 --memory 1M", "16M"),
-            ("--tun bn0 --address 10.77.0.2 --echo 80 --http 80=.", "echo and http are both on port 80"),
+            (
+                "--tun bn0 --address 10.77.0.2 --echo 80 --http 80=.",
+                "echo and http are both on port 80",
+            ),
         ];
         for (words, part) in rows {
             let failure = Setup::check(line(words)).unwrap_err();
-            assert!(matches!(&failure, Failure::Usage(sentence) if sentence.contains(part)), "{words}: {failure}");
+            assert!(
+                matches!(&failure, Failure::Usage(sentence) if sentence.contains(part)),
+                "{words}: {failure}"
+            );
         }
-        let port: Settings = toml::from_str("tun = 'bn0'\naddress = '10.77.0.2'\necho = 0").unwrap();
-        assert!(Setup::check(port).unwrap_err().to_string().contains("port 0"));
+        let port: Settings =
+            toml::from_str("tun = 'bn0'\naddress = '10.77.0.2'\necho = 0").unwrap();
+        assert!(
+            Setup::check(port)
+                .unwrap_err()
+                .to_string()
+                .contains("port 0")
+        );
     }
 
     #[test]
@@ -378,16 +449,29 @@ mod tests {
             ("tun = \n", "line 1", ""),
             ("\n\nhost = '10.77.0.1/99'\n", "line 3", "prefix"),
             ("address = 7\n", "line 1", "a string or a list of strings"),
-            ("congestion = 'vegas'\n", "line 1", "choose cubic or newreno"),
+            (
+                "congestion = 'vegas'\n",
+                "line 1",
+                "choose cubic or newreno",
+            ),
         ];
-        let path = std::env::temp_dir().join(format!("braidnet-settings-{}.toml", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("braidnet-settings-{}.toml", std::process::id()));
         for (text, line, part) in rows {
             std::fs::write(&path, text).unwrap();
             let sentence = Settings::read(&path).unwrap_err().to_string();
-            assert!(sentence.contains(line) && sentence.contains(part), "{sentence}");
+            assert!(
+                sentence.contains(line) && sentence.contains(part),
+                "{sentence}"
+            );
             assert!(!sentence.contains('\n'), "{sentence}");
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(Settings::read(&path).unwrap_err().to_string().contains("cannot be read"));
+        assert!(
+            Settings::read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("cannot be read")
+        );
     }
 }

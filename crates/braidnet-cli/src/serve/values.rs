@@ -53,7 +53,8 @@ impl FromStr for Prefixed {
     type Err = Malformed;
 
     fn from_str(text: &str) -> Result<Prefixed, Malformed> {
-        let malformed = Malformed("write an address, with or without its prefix, such as 10.77.0.1/24");
+        let malformed =
+            Malformed("write an address, with or without its prefix, such as 10.77.0.1/24");
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
@@ -92,9 +93,10 @@ impl FromStr for HttpRoot {
         let malformed = Malformed("write a port and a directory, such as 80=/srv/www");
         let (port, directory) = text.split_once('=').ok_or(malformed.clone())?;
         match port.parse() {
-            Ok(port) if port > 0 && !directory.is_empty() => {
-                Ok(HttpRoot { port, directory: PathBuf::from(directory) })
-            }
+            Ok(port) if port > 0 && !directory.is_empty() => Ok(HttpRoot {
+                port,
+                directory: PathBuf::from(directory),
+            }),
             _ => Err(malformed),
         }
     }
@@ -139,13 +141,18 @@ impl FromStr for Span {
             _ => return Err(malformed),
         };
         let number: u64 = number.parse().map_err(|_| malformed.clone())?;
-        number.checked_mul(millis).map(|millis| Span(Duration::from_millis(millis))).ok_or(malformed)
+        number
+            .checked_mul(millis)
+            .map(|millis| Span(Duration::from_millis(millis)))
+            .ok_or(malformed)
     }
 }
 
 /// A number and what stands behind it.
 fn split(text: &str) -> (&str, &str) {
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
 
@@ -155,15 +162,29 @@ mod tests {
 
     #[test]
     fn values_are_read_with_their_units() {
-        for (text, bytes) in [("64", Some(64)), ("4K", Some(4096)), ("1 GiB", Some(1 << 30)), ("M", None), ("1T", None)]
-        {
+        for (text, bytes) in [
+            ("64", Some(64)),
+            ("4K", Some(4096)),
+            ("1 GiB", Some(1 << 30)),
+            ("M", None),
+            ("1T", None),
+        ] {
             assert_eq!(text.parse().ok(), bytes.map(Bytes), "{text}");
         }
         assert!("99999999999999999999G".parse::<Bytes>().is_err());
         assert!("18446744073709551615G".parse::<Bytes>().is_err());
-        for (text, millis) in [("2s", Some(2000)), ("500ms", Some(500)), ("1m", Some(60_000)), ("2", None), ("-1s", None)]
-        {
-            assert_eq!(text.parse().ok(), millis.map(|millis| Span(Duration::from_millis(millis))), "{text}");
+        for (text, millis) in [
+            ("2s", Some(2000)),
+            ("500ms", Some(500)),
+            ("1m", Some(60_000)),
+            ("2", None),
+            ("-1s", None),
+        ] {
+            assert_eq!(
+                text.parse().ok(),
+                millis.map(|millis| Span(Duration::from_millis(millis))),
+                "{text}"
+            );
         }
         for (text, valid) in [
             ("80=/srv", true),
