@@ -102,9 +102,10 @@ impl Session<'_, '_> {
             return 0;
         }
         self.cx.deadline = Instant::MAX;
+        let here = self.modules();
         let mut touched = 0;
         for (module, _) in self.stream.modules() {
-            if self.stream.stages(module).contains(Stages::EXPIRE) {
+            if here & (1 << module.0) != 0 && self.stream.stages(module).contains(Stages::EXPIRE) {
                 self.call(module, Direction::Up, |code, state, cx| {
                     code.expire(state, cx)
                 });
@@ -112,6 +113,17 @@ impl Session<'_, '_> {
             }
         }
         touched
+    }
+
+    /// The modules whose cores are turned here, and so have their state here, as a mask.
+    fn modules(&self) -> u32 {
+        let mut mask = self.cores;
+        let mut modules = 0;
+        while let Some(queue) = QueueId::lowest(mask) {
+            mask &= !queue.bit();
+            modules |= self.stream.step(queue).map_or(0, |step| 1 << step.module.0);
+        }
+        modules
     }
 
     #[inline]
