@@ -1,0 +1,337 @@
+//! The command as a person and a script meet it: what it prints, and how it ends.
+
+use serde_json::Value;
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Measurements too small to mean anything, but whole: every layer, every byte.
+const SMOKE: [&str; 6] = ["--messages", "200", "--warmup", "50", "--fill", "1ms"];
+
+fn braidnet(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the program starts")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_braidnet"));
+    command.args(arguments);
+    command
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+/// What a command that must succeed prints. In a pipe it says nothing beside its answer.
+fn answer(arguments: &[&str]) -> String {
+    let output = braidnet(arguments);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{arguments:?}: {}",
+        stderr(&output)
+    );
+    assert_eq!(stderr(&output), "", "{arguments:?}");
+    stdout(&output)
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&answer(arguments)).expect("JSON")
+}
+
+#[test]
+fn help_teaches() {
+    let rows: [(&[&str], &[&str]); 4] = [
+        (
+            &["--help"],
+            &["The first thing to run: braidnet compare", "ttcp", "serve"],
+        ),
+        (
+            &["compare", "--help"],
+            &[
+                "--processors <LIST>",
+                "--connections <LIST>",
+                "--lock <NAME>",
+                "--json",
+                "[PLP §4.3]",
+                "Examples:",
+            ],
+        ),
+        (
+            &["ttcp", "--help"],
+            &[
+                "--architecture",
+                "--processors",
+                "--connections",
+                "--transport",
+                "--messages",
+                "--warmup",
+                "--size",
+                "--mtu",
+                "--window",
+                "--checksum",
+                "--presentation",
+                "--direction",
+                "--mode",
+                "--lock",
+                "--batch",
+                "--device-queues",
+                "--pin",
+                "--json",
+                "[default: 4352]",
+                "[default: 1M]",
+                "[CP/MP §3.3, ASX §3.3]",
+                "Examples:",
+            ],
+        ),
+        (&["serve", "--help"], &["--tun"]),
+    ];
+    for (arguments, parts) in rows {
+        // However wide the terminal is that it was wrapped for.
+        let text = answer(arguments);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in parts {
+            assert!(text.contains(part), "{arguments:?} lacks {part}:\n{text}");
+        }
+    }
+    assert!(answer(&["--version"]).starts_with("braidnet "));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_sentence_and_2() {
+    let rows: [(&[&str], &str); 17] = [
+        (&[], "Usage: braidnet"),
+        (&["compere"], "unrecognized subcommand 'compere'"),
+        (&["ttcp", "--fast"], "unexpected argument '--fast'"),
+        (
+            &["ttcp", "--architecture", "both"],
+            "[possible values: task, connection, message]",
+        ),
+        (
+            &["ttcp", "--lock", "ticket"],
+            "[possible values: adaptive, mcs]",
+        ),
+        (&["ttcp", "--checksum", "maybe"], "invalid value 'maybe'"),
+        (&["ttcp", "--size", "4Q"], "no unit is called `Q`"),
+        (
+            &["ttcp", "--window", "8G"],
+            "8G is more than can be counted here",
+        ),
+        (
+            &["ttcp", "--fill", "3"],
+            "a unit is missing: write for example 2us, 300ms or 2s",
+        ),
+        (
+            &["ttcp", "--connections", "0"],
+            "braidnet: connections cannot be 0: from 1 to 10000",
+        ),
+        (
+            &["ttcp", "--mtu", "64K"],
+            "braidnet: the MTU cannot be 65536",
+        ),
+        (
+            &["ttcp", "--transport", "udp", "--size", "8K"],
+            "braidnet: a UDP message of 8192 bytes does not fit into a packet of 4352",
+        ),
+        (
+            &["ttcp", "--device-queues", "2"],
+            "braidnet: 2 device queues for 1 processor",
+        ),
+        (&["compare", "--processors", "1,x"], "invalid value 'x'"),
+        (
+            &["compare", "--processors", "100000"],
+            "braidnet: 100000 processors cannot be compared here",
+        ),
+        (
+            &["compare", "--repetitions", "1"],
+            "braidnet: 1 repetitions are too few",
+        ),
+        (
+            &["compare", "--connections", "1,0"],
+            "braidnet: task on 1 processor, 0 connections: connections cannot be 0",
+        ),
+    ];
+    for (arguments, sentence) in rows {
+        let output = braidnet(arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(sentence), "{arguments:?}: {said}");
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn ttcp_measures_every_architecture_both_ways() {
+    let mut hashes = Vec::new();
+    for architecture in ["task", "connection", "message"] {
+        for direction in ["receive", "send", "both"] {
+            let knobs = [
+                "ttcp",
+                "--json",
+                "--architecture",
+                architecture,
+                "--direction",
+                direction,
+            ];
+            let run = json(&[&knobs[..], &SMOKE].concat());
+            assert_eq!(run["architecture"], architecture);
+            assert_eq!(run["direction"], direction);
+            assert_eq!(run["window_bytes"], 1 << 20);
+            assert!(run["messages"].as_u64().expect("a count") >= 200, "{run}");
+            assert!(run["throughput_gbps"]["median"].as_f64().expect("a figure") > 0.0);
+            assert!(run["speedup"].is_null() && run["p50_ns"].is_null());
+            if direction == "receive" {
+                hashes.push(run["payload_hash"].clone());
+            }
+        }
+    }
+    assert_eq!(
+        (&hashes[0], &hashes[0]),
+        (&hashes[1], &hashes[2]),
+        "the same bytes"
+    );
+}
+
+#[test]
+fn ttcp_prints_what_a_person_can_read() {
+    let text = answer(&[&["ttcp", "--presentation", "xdr"], &SMOKE[..]].concat());
+    for part in [
+        "connection on 1 processor",
+        "throughput",
+        "Gbit/s",
+        "ns/message",
+        "payload hash",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let echo = json(
+        &[
+            &["ttcp", "--mode", "echo", "--size", "1", "--json"],
+            &SMOKE[..],
+        ]
+        .concat(),
+    );
+    for key in ["p50_ns", "p99_ns", "p999_ns", "round_trips_per_second"] {
+        assert!(echo[key].as_f64().expect(key) > 0.0, "{echo}");
+    }
+}
+
+#[test]
+fn compare_reports_every_cell() {
+    let grid = [
+        "compare",
+        "--processors",
+        "1",
+        "--connections",
+        "1,3",
+        "--size",
+        "1K",
+    ];
+    let report = json(&[&grid[..], &["--json"], &SMOKE].concat());
+    let keys: Vec<&String> = report.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["advice", "machine", "runs"]);
+    for key in [
+        "cpu_model",
+        "allowed_processors",
+        "kernel",
+        "version",
+        "date",
+        "command_line",
+    ] {
+        assert!(!report["machine"][key].is_null(), "{key}");
+    }
+    let runs = report["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 3 * 2 * 2);
+    for run in runs {
+        for key in [
+            "architecture",
+            "processors",
+            "connections",
+            "transport",
+            "presentation",
+            "message_bytes",
+            "messages",
+            "mtu",
+            "window_bytes",
+            "checksum",
+            "lock",
+            "device_queues",
+            "batch",
+            "cpu_ns_per_message",
+            "user_ms",
+            "system_ms",
+            "speedup",
+            "ceiling",
+            "efficiency",
+            "voluntary_switches",
+            "involuntary_switches",
+            "sync_ns_per_message",
+            "out_of_order_percent",
+            "direction",
+            "mode",
+            "p50_ns",
+            "p99_ns",
+        ] {
+            assert!(!run[key].is_null(), "{key} of {run}");
+        }
+        for key in ["median", "min", "max", "mean", "ci90"] {
+            assert!(run["throughput_gbps"][key].is_number(), "{key}");
+        }
+        assert!(
+            run["latency_probe_ns"].is_null(),
+            "one processor has nobody to talk to"
+        );
+        assert_eq!(run["message_bytes"], 1024);
+        assert_eq!(run["repetitions"].as_array().expect("all").len(), 5);
+    }
+    let advice = report["advice"].as_array().expect("sentences");
+    assert_eq!(advice.len(), 2, "few and many connections: {advice:?}");
+    let text = answer(&[&grid[..], &SMOKE].concat());
+    assert!(text.contains("3 connections, presentation xdr"), "{text}");
+    assert!(
+        text.contains("For many connections (3) on 1 processor"),
+        "{text}"
+    );
+}
+
+#[test]
+fn ctrl_c_ends_a_comparison_with_130() {
+    let mut child = command(&["compare", "--processors", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    wait_until_interrupt_is_caught(&mut child);
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.expect("kill is there").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert_eq!(
+        (stdout(&output), stderr(&output)),
+        (String::new(), String::new())
+    );
+}
+
+/// Looks at the kernel's list of caught signals until SIGINT is among them.
+fn wait_until_interrupt_is_caught(child: &mut Child) {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(20) {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        if caught.unwrap_or(0) & (1 << (2 - 1)) != 0 {
+            return;
+        }
+        assert!(
+            child.try_wait().expect("a child").is_none(),
+            "it ended too early"
+        );
+        std::thread::yield_now();
+    }
+    panic!("SIGINT is not caught");
+}
