@@ -129,6 +129,12 @@ impl Drain<'_> {
     pub fn as_slice(&self) -> &[Message] {
         self.left.as_slice()
     }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_rest(&mut self) {
+        self.for_each(drop);
+    }
 }
 
 impl Iterator for Drain<'_> {
@@ -165,7 +171,9 @@ impl FusedIterator for Drain<'_> {}
 impl Drop for Drain<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.for_each(drop);
+        if !self.left.as_slice().is_empty() {
+            self.drop_rest();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::module::{Direction, ModuleId};
 use crate::pass::{Pass, Work};
 use crate::perimeter::Buckets;
-use crate::queues::{QueueId, Queues, Stage};
+use crate::queues::{QueueId, Queues};
 use crate::stream::Stream;
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_wire::time::Instant;
@@ -122,6 +122,8 @@ pub struct Cluster {
     stream: Arc<Stream>,
     /// Queues whose functions run here, as a mask.
     here: u64,
+    /// Where packets enter the lowest module, if that is turned here.
+    lowest: Option<QueueId>,
     buckets: Buckets,
     pool: Pool,
     queues: Queues,
@@ -144,8 +146,10 @@ impl Cluster {
             .steps()
             .filter(|(_, step)| modules.contains(step.module))
             .fold(QueueId::TAIL.bit(), |here, (queue, _)| here | queue.bit());
+        let lowest = stream.entry(ModuleId(0), Direction::Up);
         Cluster {
             here,
+            lowest: (lowest.bit() & here != 0).then_some(lowest),
             pool: Pool::new(arena),
             queues: Queues::new(),
             counters: Counters::new(stream),
@@ -205,8 +209,7 @@ impl Cluster {
     #[inline]
     pub fn turn(&mut self, now: Instant, tail: &mut impl Tail) {
         let mut pool = self.pool.bind();
-        let lowest = self.stream.entry(ModuleId(0), Direction::Up);
-        if lowest.bit() & self.here != 0 {
+        if let Some(lowest) = self.lowest {
             self.queues.fill(lowest, |run| tail.receive(&mut pool, run));
         }
         let busy = self.queues.ready() & self.here != 0;
@@ -222,7 +225,7 @@ impl Cluster {
                 pool: &mut pool,
                 queues: &mut self.queues,
                 counters: &self.counters,
-                links: self.stream.links(ModuleId(0), Stage::Before),
+                links: self.stream.core_links(ModuleId(0)),
                 deadline: Instant::MAX,
             },
             inner: &mut self.inner,

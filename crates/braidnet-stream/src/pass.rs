@@ -7,7 +7,7 @@ use crate::groups::Groups;
 use crate::perimeter::{Buckets, Store};
 use crate::queues::{QueueId, Queues, Stage};
 use crate::session::{Entry, Session};
-use crate::stream::{Step, Stream};
+use crate::stream::{Site, Step, Stream};
 use crate::wheel::Wheel;
 use braidnet_message::{Message, Run};
 use braidnet_wire::time::Instant;
@@ -78,10 +78,10 @@ impl Work {
     }
 
     pub(crate) fn send_run_away(&mut self, stream: &Stream, queue: QueueId, run: &mut Run) {
-        if let Some(Step {
-            module, direction, ..
-        }) = stream.step(queue)
-        {
+        if let Some(site) = stream.site(queue) {
+            let Step {
+                module, direction, ..
+            } = site.step;
             let parcels = run.drain().map(|message| Parcel {
                 queue,
                 module,
@@ -203,22 +203,19 @@ impl Pass<'_> {
     /// one is turned here and would be served next anyway.
     #[inline]
     fn serve(&mut self, mut queue: QueueId, run: &mut Run, here: u64) {
-        while let Some(step) = self.stream.step(queue) {
-            if step.stage == Stage::Core {
-                return self.serve_core(queue, run);
-            }
-            let (module, direction) = (step.module, step.direction);
+        while let Some(site) = self.stream.site(queue) {
+            let direction = site.step.direction;
             self.cx.direction = direction;
-            self.cx.links = self.stream.links(module, step.stage);
-            let code = self.stream.code(module);
-            match step.stage {
-                Stage::Before => code.before(direction, run, &mut self.cx),
-                _ => code.after(direction, run, &mut self.cx),
+            self.cx.links = &site.links;
+            match site.step.stage {
+                Stage::Core => return self.serve_core(site, queue, run),
+                Stage::Before => site.code.before(direction, run, &mut self.cx),
+                Stage::After => site.code.after(direction, run, &mut self.cx),
             }
             if run.is_empty() {
                 return;
             }
-            queue = step.stay;
+            queue = site.stay;
             let before = self.cx.queues.ready() & here & queue.and_lower();
             if before != 0 || here & queue.bit() == 0 {
                 return self.cx.queues.append(queue, run);
@@ -228,24 +225,24 @@ impl Pass<'_> {
 
     /// Groups what waited for a core by bucket and enters each bucket's perimeter once.
     #[inline]
-    fn serve_core(&mut self, queue: QueueId, run: &mut Run) {
+    fn serve_core(&mut self, site: &Site, queue: QueueId, run: &mut Run) {
         let [first, others @ ..] = run.as_slice() else {
             return;
         };
         let first = first.bucket();
         if others.iter().all(|message| message.bucket() == first) {
-            return self.enter(BucketId(first), Entry::Run(queue, run));
+            return self.enter(BucketId(first), Entry::Run(site, queue, run));
         }
-        self.serve_groups(queue, run);
+        self.serve_groups(site, queue, run);
     }
 
     /// The same for a run of several buckets.
     #[inline(never)]
-    fn serve_groups(&mut self, queue: QueueId, run: &mut Run) {
+    fn serve_groups(&mut self, site: &Site, queue: QueueId, run: &mut Run) {
         let mut groups = core::mem::take(&mut self.work.groups);
         groups.fill(run);
         for (bucket, run) in groups.iter_mut() {
-            self.enter(bucket, Entry::Run(queue, run));
+            self.enter(bucket, Entry::Run(site, queue, run));
         }
         groups.clear();
         self.work.groups = groups;

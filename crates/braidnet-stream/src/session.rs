@@ -4,14 +4,15 @@ use crate::bucket::Bucket;
 use crate::context::Context;
 use crate::module::{Direction, Module, ModuleId, Stages, State};
 use crate::pass::Work;
-use crate::queues::{QueueId, Stage};
-use crate::stream::{Step, Stream};
+use crate::queues::QueueId;
+use crate::stream::{Site, Step, Stream};
 use braidnet_message::Run;
 use braidnet_wire::time::Instant;
 
 /// With what a perimeter is entered.
 pub(crate) enum Entry<'a> {
-    Run(QueueId, &'a mut Run),
+    /// With what waited for a core, and where that core is.
+    Run(&'a Site, QueueId, &'a mut Run),
     Expiry,
 }
 
@@ -19,7 +20,7 @@ impl Entry<'_> {
     /// The bucket is not here: its work goes to whoever has it. An expiry of a bucket that has moved is void.
     #[cold]
     pub(crate) fn send_away(self, stream: &Stream, work: &mut Work) {
-        if let Entry::Run(queue, run) = self {
+        if let Entry::Run(_, queue, run) = self {
             work.send_run_away(stream, queue, run);
         }
     }
@@ -35,7 +36,7 @@ pub(crate) struct Session<'a, 'c> {
     pub(crate) work: &'a mut Work,
 }
 
-impl Session<'_, '_> {
+impl<'c> Session<'_, 'c> {
     /// Runs cores until none has work, then lets each module that worked settle, until that makes no more work. `inner` is
     /// empty before and after.
     #[inline]
@@ -49,25 +50,30 @@ impl Session<'_, '_> {
         };
         self.cx.bucket = Some(self.bucket.id);
         self.cx.deadline = self.bucket.deadline;
-        let mut touched = match entry {
-            Entry::Run(queue, run) => self.core(queue, run),
-            Entry::Expiry => self.expire(),
-        };
+        // The modules that worked and have not settled.
+        let mut touched = 0;
+        match entry {
+            Entry::Run(site, _, run) => {
+                self.core(site, run);
+                touched |= 1 << site.step.module.0;
+            }
+            Entry::Expiry => touched = self.expire(),
+        }
         loop {
-            if let Some(queue) = QueueId::lowest(self.cx.queues.ready() & self.cores) {
-                self.cx.queues.exchange(queue, inner);
-                touched |= self.core(queue, inner);
-            } else if touched != 0 {
-                let module = ModuleId((u32::BITS - 1 - touched.leading_zeros()) as u8);
-                touched &= !(1 << module.0);
-                if self.stream.stages(module).contains(Stages::SETTLE) {
-                    self.call(module, Direction::Down, |code, state, cx| {
-                        code.settle(state, cx)
-                    });
-                }
-            } else {
+            if let Some(site) = self.next_core(inner) {
+                self.core(site, inner);
+                touched |= 1 << site.step.module.0;
+                continue;
+            }
+            touched &= self.stream.settling();
+            if touched == 0 {
                 break;
             }
+            let module = ModuleId((u32::BITS - 1 - touched.leading_zeros()) as u8);
+            touched &= !(1 << module.0);
+            self.call(module, Direction::Down, |code, state, cx| {
+                code.settle(state, cx)
+            });
         }
         self.cx.bucket = None;
         self.bucket.deadline = self.cx.deadline;
@@ -77,22 +83,23 @@ impl Session<'_, '_> {
         self.work.arm(self.bucket);
     }
 
+    /// The next core with work, which is moved to `run`.
     #[inline]
-    fn core(&mut self, queue: QueueId, run: &mut Run) -> u32 {
-        let Some(Step {
-            module,
-            direction,
-            stay,
-            ..
-        }) = self.stream.step(queue)
-        else {
-            return 0;
-        };
+    fn next_core(&mut self, run: &mut Run) -> Option<&'c Site> {
+        let queue = QueueId::lowest(self.cx.queues.ready() & self.cores)?;
+        self.cx.queues.exchange(queue, run);
+        self.stream.site(queue)
+    }
+
+    #[inline]
+    fn core(&mut self, site: &Site, run: &mut Run) {
+        let Step {
+            module, direction, ..
+        } = site.step;
         self.call(module, direction, |code, state, cx| {
             code.core(state, direction, run, cx)
         });
-        self.cx.queues.append(stay, run);
-        1 << module.0
+        self.cx.queues.append(site.stay, run);
     }
 
     #[inline(never)]
@@ -121,7 +128,7 @@ impl Session<'_, '_> {
         let mut modules = 0;
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
-            modules |= self.stream.step(queue).map_or(0, |step| 1 << step.module.0);
+            modules |= self.stream.site(queue).map_or(0, |site| 1 << site.step.module.0);
         }
         modules
     }
@@ -134,7 +141,7 @@ impl Session<'_, '_> {
         work: impl FnOnce(&dyn Module, &mut dyn State, &mut Context<'_>),
     ) {
         self.cx.direction = direction;
-        self.cx.links = self.stream.links(module, Stage::Core);
+        self.cx.links = self.stream.core_links(module);
         work(
             self.stream.code(module),
             &mut *self.bucket.states[module.index()],

@@ -9,13 +9,16 @@ use std::sync::Arc;
 /// A wired stream. It holds no state of the data path and is shared by every processor that turns a part of it.
 pub struct Stream {
     entries: Vec<Entry>,
-    steps: Vec<Step>,
+    /// By queue.
+    sites: Vec<Site>,
     cores: u64,
     downward: u64,
+    /// The modules that settle, as a mask.
+    settling: u32,
 }
 
 struct Entry {
-    code: Box<dyn Module>,
+    code: Arc<dyn Module>,
     stages: Stages,
     /// The module's first function on the way up, and on the way down; the neighbour's if it has none.
     entry_up: QueueId,
@@ -26,6 +29,7 @@ struct Entry {
 }
 
 /// What a module's function needs to know of its place in the stream.
+#[derive(Clone)]
 pub(crate) struct Links {
     /// First index of the module's counters.
     pub(crate) counter_base: usize,
@@ -36,6 +40,7 @@ pub(crate) struct Links {
 }
 
 /// Where the links of one side lead: at least one.
+#[derive(Clone)]
 pub(crate) struct Ways {
     pub(crate) first: QueueId,
     others: Vec<QueueId>,
@@ -68,14 +73,21 @@ impl Ways {
     }
 }
 
-/// One function of one module in one direction: everything that serving its queue needs to know.
+/// One function of one module in one direction.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) module: ModuleId,
     pub(crate) direction: Direction,
     pub(crate) stage: Stage,
+}
+
+/// Everything that serving the queue of one function needs to know, in one place.
+pub(crate) struct Site {
+    pub(crate) step: Step,
     /// Where what stays in the run goes.
     pub(crate) stay: QueueId,
+    pub(crate) links: Links,
+    pub(crate) code: Arc<dyn Module>,
 }
 
 /// Why a stream cannot be wired.
@@ -212,30 +224,49 @@ impl StreamBuilder {
                     &by_way_of(Direction::Down, &down),
                 ),
                 links: links(&up, &down),
-                code,
+                code: Arc::from(code),
             });
             counter_base += entries[index].code.counters().len();
         }
-        let steps: Vec<Step> = wiring
-            .steps
-            .iter()
-            .map(|&numbered| Step {
-                stay: wiring.stay(numbered),
-                ..numbered
-            })
-            .collect();
+        let site = |&step: &Step| {
+            let entry: &Entry = &entries[step.module.index()];
+            Site {
+                step,
+                stay: wiring.stay(step),
+                links: entry.links_of(step.stage).clone(),
+                code: entry.code.clone(),
+            }
+        };
+        let sites: Vec<Site> = wiring.steps.iter().map(site).collect();
         let mask = |wanted: &dyn Fn(&Step) -> bool| {
-            steps
+            sites
                 .iter()
                 .enumerate()
-                .filter(|(_, step)| wanted(step))
+                .filter(|(_, site)| wanted(&site.step))
                 .fold(0, |mask, (index, _)| mask | 1 << index)
         };
+        let settling = stages
+            .iter()
+            .enumerate()
+            .filter(|(_, stages)| stages.contains(Stages::SETTLE))
+            .fold(0, |mask, (index, _)| mask | 1 << index);
         Stream {
             cores: mask(&|step| step.stage == Stage::Core),
             downward: mask(&|step| step.direction == Direction::Down) | QueueId::TAIL.bit(),
+            settling,
             entries,
-            steps,
+            sites,
+        }
+    }
+}
+
+impl Entry {
+    #[inline]
+    fn links_of(&self, stage: Stage) -> &Links {
+        if stage == Stage::Core {
+            &self.core_links
+        } else {
+            &self.links
         }
     }
 }
@@ -254,7 +285,6 @@ fn number(stages: &[Stages]) -> Vec<Step> {
                     module: ModuleId(module as u8),
                     direction,
                     stage,
-                    stay: QueueId::TAIL,
                 });
             }
         }
@@ -317,7 +347,6 @@ impl Wiring<'_> {
             module,
             direction,
             stage,
-            ..
         }: Step,
     ) -> QueueId {
         [Stage::Core, Stage::After]
@@ -376,18 +405,24 @@ impl Stream {
         self.entries[module.index()].stages
     }
 
-    /// The function behind a queue; `None` for the two ends.
+    /// What serving a queue needs to know; `None` for the two ends.
     #[inline]
-    pub(crate) fn step(&self, queue: QueueId) -> Option<Step> {
-        self.steps.get(queue.index()).copied()
+    pub(crate) fn site(&self, queue: QueueId) -> Option<&Site> {
+        self.sites.get(queue.index())
     }
 
     /// Every function with its queue.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (QueueId, Step)> {
-        self.steps
+        self.sites
             .iter()
             .enumerate()
-            .map(|(index, step)| (QueueId(index as u8), *step))
+            .map(|(index, site)| (QueueId(index as u8), site.step))
+    }
+
+    /// The modules that settle, as a mask by index.
+    #[inline]
+    pub(crate) fn settling(&self) -> u32 {
+        self.settling
     }
 
     /// The queues of all cores, as a mask.
@@ -402,15 +437,10 @@ impl Stream {
         self.downward
     }
 
-    /// What `stage` of `module` needs to know of its place.
+    /// What the core of `module` needs to know of its place.
     #[inline]
-    pub(crate) fn links(&self, module: ModuleId, stage: Stage) -> &Links {
-        let entry = &self.entries[module.index()];
-        if stage == Stage::Core {
-            &entry.core_links
-        } else {
-            &entry.links
-        }
+    pub(crate) fn core_links(&self, module: ModuleId) -> &Links {
+        &self.entries[module.index()].core_links
     }
 
     /// Where a message enters `module` in this direction.
@@ -435,8 +465,8 @@ impl Stream {
             };
             for target in beyond
                 .iter()
-                .filter_map(|queue| self.step(queue))
-                .map(|step| step.module)
+                .filter_map(|queue| self.site(queue))
+                .map(|site| site.step.module)
             {
                 if below.contains(target) != from_below && !entered.contains(&target) {
                     entered.push(target);
@@ -514,7 +544,7 @@ mod tests {
                 (low, Direction::Down, Stage::Before),
             ]
         );
-        let stays: Vec<_> = stream.steps().map(|(_, step)| step.stay).collect();
+        let stays: Vec<_> = stream.sites.iter().map(|site| site.stay).collect();
         assert_eq!(
             stays,
             [
@@ -535,7 +565,7 @@ mod tests {
         builder.push(Named("nothing", Stages::empty()));
         builder.push(Named("high", Stages::CORE_UP));
         let stream = builder.build().unwrap();
-        assert_eq!(stream.step(QueueId(0)).unwrap().stay, QueueId(1));
+        assert_eq!(stream.sites[0].stay, QueueId(1));
         assert_eq!(stream.entry(ModuleId(1), Direction::Down), QueueId::TAIL);
     }
 

@@ -1,5 +1,6 @@
 //! What a stream head keeps of one connection for its application.
 
+use crate::error::SendError;
 use braidnet_inet::HEADROOM;
 use braidnet_message::{Message, Pool, Run};
 use braidnet_stream::ConnectionId;
@@ -69,6 +70,16 @@ impl Endpoint {
         self.space += space as usize;
     }
 
+    /// What is answered to an application that sends while the connection is not open.
+    #[cold]
+    pub(crate) fn refuse(&self) -> Result<usize, SendError> {
+        match self.state {
+            Phase::Opening | Phase::Open => Ok(0),
+            Phase::Closing => Err(SendError::Closing),
+            Phase::Gone(_) => Err(SendError::Gone),
+        }
+    }
+
     pub(crate) fn space(&self) -> usize {
         self.space
     }
@@ -134,25 +145,27 @@ impl Endpoint {
         mut out: impl FnMut(Message),
     ) -> usize {
         let wanted = bytes.len().min(self.space);
-        let mut written = 0;
-        while written < wanted {
-            let mut segment = match self.filling.take() {
+        let mut left = &bytes[..wanted];
+        let mut filling = self.filling.take();
+        while !left.is_empty() {
+            let segment = match &mut filling {
                 Some(segment) => segment,
                 None => match pool.allocate(HEADROOM, self.mss.min(wanted.max(SMALL))) {
-                    Some(segment) => segment,
+                    Some(segment) => filling.insert(segment),
                     None => break,
                 },
             };
             let room = (self.mss - segment.len()).min(segment.tailroom());
-            let n = room.min(wanted - written);
-            let copied = segment.extend_from_slice_summed(&bytes[written..written + n]);
-            written += copied;
-            if copied == room || copied == 0 {
+            let copied = segment.extend_from_slice_summed(&left[..room.min(left.len())]);
+            left = &left[copied..];
+            if (copied == room || copied == 0)
+                && let Some(segment) = filling.take()
+            {
                 self.hand_down(segment, &mut out);
-            } else {
-                self.filling = Some(segment);
             }
         }
+        self.filling = filling;
+        let written = wanted - left.len();
         self.space -= written;
         written
     }

@@ -202,11 +202,8 @@ impl Stack {
         let Some(endpoint) = self.endpoints.get(connection) else {
             return Err(SendError::Gone);
         };
-        match endpoint.state {
-            Phase::Open => {}
-            Phase::Opening => return Ok(0),
-            Phase::Closing => return Err(SendError::Closing),
-            Phase::Gone(_) => return Err(SendError::Gone),
+        if endpoint.state != Phase::Open {
+            return endpoint.refuse();
         }
         let run = &mut self.run;
         let written = {
@@ -217,8 +214,10 @@ impl Stack {
             endpoint.listed = true;
             self.listed.push(connection);
         }
-        self.cluster
-            .put(self.wiring.top, Direction::Down, &mut self.run);
+        if !self.run.is_empty() {
+            self.cluster
+                .put(self.wiring.top, Direction::Down, &mut self.run);
+        }
         Ok(written)
     }
 
@@ -364,8 +363,9 @@ impl Stack {
         }
     }
 
-    /// Takes up to `max` packets, runs the cluster, and takes what has reached the head. How many packets.
-    #[inline]
+    /// Takes up to `max` packets, runs the cluster, and takes what has reached the head. How many packets. It is the whole
+    /// of every turn, and so a part of that function.
+    #[inline(always)]
     fn pass(&mut self, max: usize) -> usize {
         let mut port = Port {
             device: &mut self.device,
