@@ -137,10 +137,13 @@ impl Tcp {
             match braidnet_tcp::listen(header) {
                 Listen::Ignore(reason) => return cx.drop(message, counter_of(reason)),
                 Listen::Accept => {
-                    return match HalfOpen::take(listener) {
-                        Some(half_open) => self.accept(arrival, half_open, table, cx),
-                        None => cx.count(SYN_QUEUE_FULL, 1),
+                    let Some(half_open) = HalfOpen::take(listener) else {
+                        return cx.drop(message, SYN_QUEUE_FULL);
                     };
+                    if message.total_len() > 0 {
+                        cx.drop(message, counter_of(DropReason::TextOnSyn));
+                    }
+                    return self.accept(arrival, half_open, table, cx);
                 }
                 Listen::Reset => {}
             }
