@@ -12,6 +12,9 @@ pub enum StackError {
     /// The addresses or the MTU make no sense.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
+    /// A number of buckets that hashes cannot be dealt to.
+    #[error("a stack has 2 to 65,536 buckets, and {0} are asked for")]
+    Buckets(u32),
     /// The device cannot be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),

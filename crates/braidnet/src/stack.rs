@@ -48,6 +48,7 @@ use std::sync::Arc;
 /// ```
 pub struct Stack {
     cluster: Cluster,
+    arena: Arc<Arena>,
     wiring: Wiring,
     listeners: Arc<Listeners>,
     device: QueuePair,
@@ -111,6 +112,7 @@ impl Stack {
             .map_or(Address::default(), |(address, _)| (*address).into());
         Ok(Stack {
             cluster,
+            arena,
             listeners,
             device,
             local,
@@ -315,6 +317,12 @@ impl Stack {
     /// The next thing that happened.
     pub fn event(&mut self) -> Option<Event> {
         self.endpoints.events.pop_front()
+    }
+
+    /// Bytes of memory for buffers that are in use or kept for use: at most
+    /// [`StackConfig::memory_bytes`](crate::StackConfig::memory_bytes).
+    pub fn used_bytes(&self) -> usize {
+        self.arena.used_bytes()
     }
 
     /// Every counter that is not zero, as `module.name`.

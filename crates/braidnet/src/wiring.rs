@@ -89,6 +89,9 @@ fn transports(
     config: &StackConfig,
     capabilities: &Capabilities,
 ) -> Result<(Inet, Flows, Arc<Listeners>), StackError> {
+    if !(2..=1 << 16).contains(&config.buckets) {
+        return Err(StackError::Buckets(config.buckets));
+    }
     let mac = match capabilities.medium {
         Medium::Ip => None,
         Medium::Ethernet { address } => Some(address),
