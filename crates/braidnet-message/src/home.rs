@@ -158,7 +158,7 @@ impl Home {
             allocated: counts.allocated.get(),
             recycled: counts.allocated.get() - counts.carved.get(),
             refused: counts.refused.get(),
-            away: counts.away.get(),
+            away: counts.away.get() + u64::from(self.local.collected.get()),
             returned: counts.returned.get(),
             slab_bytes,
         }
@@ -268,12 +268,10 @@ impl Home {
     }
 
     /// Keeps a `node` of another home until there are enough of them to send.
-    #[cold]
     #[inline(never)]
     fn send_away(&self, node: NonNull<Node>) {
         // SAFETY: the caller gives up the node, valid and its own alone.
         let home = unsafe { node.as_ref() }.home.get();
-        add(&self.local.counts.away, 1);
         let slot = self.away_slot(home);
         slot.push(node);
         self.local.collected.set(self.local.collected.get() + 1);
@@ -283,11 +281,19 @@ impl Home {
     }
 
     /// The slot that collects for `home`.
+    #[inline]
     fn away_slot(&self, home: *const Home) -> &Away {
         let slots = &self.local.away;
-        if let Some(slot) = slots.iter().find(|slot| slot.home.get() == home) {
-            return slot;
-        }
+        slots
+            .iter()
+            .find(|slot| slot.home.get() == home)
+            .unwrap_or_else(|| self.new_away_slot(home))
+    }
+
+    /// A slot for a home for which nothing has been collected.
+    #[cold]
+    fn new_away_slot(&self, home: *const Home) -> &Away {
+        let slots = &self.local.away;
         let slot = slots
             .iter()
             .find(|slot| slot.nodes.get() == 0)
@@ -318,8 +324,9 @@ impl Home {
 
     /// Sends what a slot of `away` has collected.
     fn flush(&self, slot: &Away) {
-        let collected = &self.local.collected;
-        collected.set(collected.get() - slot.nodes.get());
+        let (collected, nodes) = (&self.local.collected, slot.nodes.get());
+        collected.set(collected.get() - nodes);
+        add(&self.local.counts.away, u64::from(nodes));
         slot.flush();
     }
 

@@ -92,12 +92,15 @@ impl Work {
         }
     }
 
-    /// Sets aside what waits in the queues of a mask, and how many there are.
-    #[cold]
-    pub(crate) fn set_aside(&mut self, queues: &mut Queues, mut mask: u64) -> usize {
+    /// Sets aside what waits in the queues of a mask, where it is not all for bucket `id`; how many queues that are.
+    pub(crate) fn set_aside(&mut self, queues: &mut Queues, mut mask: u64, id: BucketId) -> usize {
         let mut count = 0;
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
+            let mut waiting = queues.run_mut(queue).iter();
+            if waiting.all(|message| message.bucket() == id.0) {
+                continue;
+            }
             if count == self.aside.len() {
                 self.aside.push((queue, Run::new()));
             }
@@ -154,7 +157,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) inner: &'a mut Run,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// Enters the perimeter of every bucket whose time has come.
     #[inline]
     pub(crate) fn expire(&mut self) {
@@ -225,7 +228,7 @@ impl Pass<'_> {
 
     /// Groups what waited for a core by bucket and enters each bucket's perimeter once.
     #[inline]
-    fn serve_core(&mut self, site: &Site, queue: QueueId, run: &mut Run) {
+    fn serve_core(&mut self, site: &'a Site, queue: QueueId, run: &mut Run) {
         let [first, others @ ..] = run.as_slice() else {
             return;
         };
@@ -238,7 +241,7 @@ impl Pass<'_> {
 
     /// The same for a run of several buckets.
     #[inline(never)]
-    fn serve_groups(&mut self, site: &Site, queue: QueueId, run: &mut Run) {
+    fn serve_groups(&mut self, site: &'a Site, queue: QueueId, run: &mut Run) {
         let mut groups = core::mem::take(&mut self.work.groups);
         groups.fill(run);
         for (bucket, run) in groups.iter_mut() {
@@ -249,7 +252,7 @@ impl Pass<'_> {
     }
 
     #[inline]
-    fn enter(&mut self, id: BucketId, entry: Entry<'_>) {
+    fn enter(&mut self, id: BucketId, entry: Entry<'_, 'a>) {
         let stream = self.stream;
         let Store::Private(buckets) = &mut self.buckets.0 else {
             return self.enter_shared(id, entry);
@@ -269,7 +272,7 @@ impl Pass<'_> {
 
     /// Enters a bucket behind its lock; see [`perimeter`](crate::perimeter) for what happens to what it sends down.
     #[inline(never)]
-    fn enter_shared(&mut self, id: BucketId, entry: Entry<'_>) {
+    fn enter_shared(&mut self, id: BucketId, entry: Entry<'_, 'a>) {
         let Store::Shared(buckets) = &self.buckets.0 else {
             return;
         };

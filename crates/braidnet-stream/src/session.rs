@@ -10,13 +10,13 @@ use braidnet_message::Run;
 use braidnet_wire::time::Instant;
 
 /// With what a perimeter is entered.
-pub(crate) enum Entry<'a> {
+pub(crate) enum Entry<'a, 'c> {
     /// With what waited for a core, and where that core is.
-    Run(&'a Site, QueueId, &'a mut Run),
+    Run(&'c Site, QueueId, &'a mut Run),
     Expiry,
 }
 
-impl Entry<'_> {
+impl Entry<'_, '_> {
     /// The bucket is not here: its work goes to whoever has it. An expiry of a bucket that has moved is void.
     #[cold]
     pub(crate) fn send_away(self, stream: &Stream, work: &mut Work) {
@@ -40,13 +40,13 @@ impl<'c> Session<'_, 'c> {
     /// Runs cores until none has work, then lets each module that worked settle, until that makes no more work. `inner` is
     /// empty before and after.
     #[inline]
-    pub(crate) fn run(mut self, entry: Entry<'_>, inner: &mut Run) {
-        // What came for the cores from outside may be for other buckets.
+    pub(crate) fn run(mut self, entry: Entry<'_, 'c>, inner: &mut Run) {
+        // What came for the cores from outside may be for other buckets; what is for this one is done in the same entry.
         let outside = self.cx.queues.ready() & self.cores;
         let aside = if outside == 0 {
             0
         } else {
-            self.work.set_aside(self.cx.queues, outside)
+            self.work.set_aside(self.cx.queues, outside, self.bucket.id)
         };
         self.cx.bucket = Some(self.bucket.id);
         self.cx.deadline = self.bucket.deadline;
@@ -92,13 +92,14 @@ impl<'c> Session<'_, 'c> {
     }
 
     #[inline]
-    fn core(&mut self, site: &Site, run: &mut Run) {
+    fn core(&mut self, site: &'c Site, run: &mut Run) {
         let Step {
             module, direction, ..
         } = site.step;
-        self.call(module, direction, |code, state, cx| {
-            code.core(state, direction, run, cx)
-        });
+        self.cx.direction = direction;
+        self.cx.links = &site.links;
+        let state = &mut *self.bucket.states[module.index()];
+        site.code.core(state, direction, run, self.cx);
         self.cx.queues.append(site.stay, run);
     }
 
@@ -128,7 +129,10 @@ impl<'c> Session<'_, 'c> {
         let mut modules = 0;
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
-            modules |= self.stream.site(queue).map_or(0, |site| 1 << site.step.module.0);
+            modules |= self
+                .stream
+                .site(queue)
+                .map_or(0, |site| 1 << site.step.module.0);
         }
         modules
     }

@@ -60,6 +60,7 @@ impl Endpoints {
     }
 
     /// Takes note of what TCP tells.
+    #[inline(never)]
     fn told(&mut self, connection: Connection, message: &Message) {
         let Some((control, verb)) =
             Control::of(message).and_then(|control| Some((control, control.verb()?)))
