@@ -52,16 +52,18 @@ impl<'c> Session<'_, 'c> {
         self.cx.deadline = self.bucket.deadline;
         // The modules that worked and have not settled.
         let mut touched = 0;
+        let mut first = None;
         match entry {
-            Entry::Run(site, _, run) => {
-                self.core(site, run);
-                touched |= 1 << site.step.module.0;
-            }
+            Entry::Run(site, _, run) => first = Some((site, run)),
             Entry::Expiry => touched = self.expire(),
         }
         loop {
-            if let Some(site) = self.next_core(inner) {
-                self.core(site, inner);
+            let work = match first.take() {
+                None => self.next_core(inner).map(|site| (site, &mut *inner)),
+                first => first,
+            };
+            if let Some((site, run)) = work {
+                self.core(site, run);
                 touched |= 1 << site.step.module.0;
                 continue;
             }
