@@ -1,0 +1,202 @@
+//! The stack under test between the far end's wire and its services, whoever turns it.
+
+use crate::inject::NEAR;
+use crate::recorder::{Book, Planted, Recorder, SERVED};
+use crate::tap::{Gate, Injector, Moved, Tapped, Trace};
+use braidnet::{Stack, StackConfig};
+use braidnet_device::{Capabilities, Device, memory};
+use braidnet_inet::tcp::{Tcp, TcpConfig};
+use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig};
+use braidnet_message::{Arena, Pool};
+use braidnet_process::{Architecture, NoApplication, Plan, Worker};
+use braidnet_stream::{Counters, Stream};
+use braidnet_sync::lock::LockKind;
+use braidnet_sync::parker::Unparker;
+use braidnet_tcp::Config;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One way of turning the stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub architecture: Architecture,
+    pub lock: LockKind,
+    pub processors: usize,
+    pub batch: usize,
+    pub seed: u64,
+    pub planted: Option<Planted>,
+}
+
+impl Setup {
+    /// Every legal combination on so many processors: only `message` has locks.
+    pub fn all(processors: usize) -> Vec<Setup> {
+        let setup = |architecture, lock| Setup {
+            architecture,
+            lock,
+            processors,
+            batch: 64,
+            seed: 1,
+            planted: None,
+        };
+        let mut all = Vec::new();
+        for architecture in Architecture::ALL {
+            let locks = if architecture == Architecture::Message {
+                &LockKind::all()[..]
+            } else {
+                &[LockKind::Adaptive]
+            };
+            all.extend(locks.iter().map(|lock| setup(architecture, *lock)));
+        }
+        all
+    }
+}
+
+/// Everything but who turns it.
+pub struct Bench {
+    pub far: Stack,
+    pub book: Book,
+    pub trace: Trace,
+    pub injector: Injector,
+    pub pool: Pool,
+    pub gates: [Gate; 2],
+    /// At the far end, and at the stack under test.
+    pub moved: [Moved; 2],
+    pub stream: Arc<Stream>,
+    pub plan: Option<Plan>,
+    pub counters: Vec<Arc<Counters>>,
+}
+
+const MTU: usize = 1500;
+const BUCKETS: u32 = 16;
+/// Packets that each direction of the wire holds: more than are ever under way.
+const DEPTH: usize = 8192;
+
+fn engine() -> Config {
+    Config {
+        receive_buffer_bytes: 20_000,
+        send_buffer_bytes: 20_000,
+        time_wait: Duration::from_millis(50),
+        ..Config::default()
+    }
+}
+
+impl Bench {
+    pub fn new(setup: &Setup, gated: bool) -> Bench {
+        let gate = || if gated { Gate::shut() } else { Gate::open() };
+        let (gates, moved) = ([gate(), gate()], [Moved::default(), Moved::default()]);
+        let (trace, injector) = (Trace::default(), Injector::default());
+        let (there, here) = memory::wire(Capabilities::ip(MTU), DEPTH);
+        let there = Tapped {
+            device: there,
+            gate: gates[0].clone(),
+            moved: moved[0].clone(),
+            trace: Some(trace.clone()),
+            injector: injector.clone(),
+        };
+        let here = Tapped {
+            device: here,
+            gate: gates[1].clone(),
+            moved: moved[1].clone(),
+            trace: None,
+            injector: Injector::default(),
+        };
+        let mut config = StackConfig::new("10.0.0.1".parse().expect("an address"));
+        config.tcp = engine();
+        config.batch = setup.batch;
+        config.buckets = BUCKETS;
+        config.secrets.flow_key = [1, 2];
+        config.secrets.isn_key = [3, 4];
+        let book = Book::default();
+        let plan = plan(setup, &book, gated, here);
+        Bench {
+            far: Stack::new(&config, there).expect("the configuration makes sense"),
+            book,
+            trace,
+            injector,
+            pool: Pool::new(&Arena::new(1 << 20)),
+            gates,
+            moved,
+            stream: plan.stream.clone(),
+            plan: Some(plan),
+            counters: Vec::new(),
+        }
+    }
+
+    /// The workers of each processor.
+    pub fn workers(&mut self, setup: &Setup, wakers: &[Unparker]) -> Vec<Vec<Worker>> {
+        let plan = self.plan.take().expect("workers are made once");
+        let workers = plan.workers(setup.architecture, wakers, &mut |_| Box::new(NoApplication));
+        let mut workers = workers.expect("the architecture can be placed");
+        self.counters = workers
+            .iter_mut()
+            .flatten()
+            .map(|worker| worker.cluster().counters().clone())
+            .collect();
+        workers
+    }
+
+    /// Every counter of the stack under test, summed over its workers.
+    pub fn counted(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for counters in &self.counters {
+            counters.collect(&self.stream, &mut all);
+        }
+        all
+    }
+
+    /// Connections that the stack under test has, in whatever state.
+    pub fn open_connections(&self) -> u64 {
+        let counted = self.counted();
+        let of = |name: &str| counted.get(name).copied().unwrap_or(0);
+        of("tcp.opened") - of("tcp.closed")
+    }
+
+    pub fn discarded(&self, port: u16) -> usize {
+        self.book
+            .lock()
+            .expect("no test thread panicked")
+            .get(&port)
+            .map_or(0, |record| record.bytes.len())
+    }
+}
+
+fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) -> Plan {
+    let interface = Interface::new(InterfaceConfig {
+        addresses: vec![(NEAR, None)],
+        mtu: MTU,
+        mac: None,
+        gateway: None,
+    });
+    let interface = interface.expect("the interface makes sense");
+    let flows = Flows::new([5, 6], BUCKETS, &interface);
+    let tcp = TcpConfig {
+        engine: engine(),
+        mtu: MTU,
+        connections_per_bucket: 100,
+        isn_secret: [7, 8],
+    };
+    let tcp = Tcp::new(tcp, flows);
+    for port in SERVED {
+        tcp.listeners()
+            .listen(None, port, 100)
+            .expect("the port is free");
+    }
+    let mut inet = Inet::assemble(interface, flows, tcp);
+    let top = inet
+        .stream
+        .module(Recorder::new(book, setup.planted, paced));
+    inet.stream.link(inet.layout.tcp, top);
+    Plan {
+        stream: inet.stream.build().expect("the modules can be wired"),
+        bottom: inet.layout.bottom,
+        split: Some(top),
+        buckets: BUCKETS,
+        arena: Arena::new(64 << 20),
+        queues: Box::new(device).open().expect("a wire can be opened"),
+        classify: Arc::new(flows),
+        lock: setup.lock,
+        batch: setup.batch,
+        water_marks: (50_000, 100_000),
+    }
+}

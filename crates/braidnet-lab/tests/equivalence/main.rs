@@ -1,0 +1,216 @@
+//! The equivalence test: however the stack is turned, it does the same.
+//!
+//! The stack under test is `braidnet-process`'s workers over the modules of `braidnet-inet`, with services on top that
+//! write down what they see. The far end is a reactive engine, a caller-turned [`braidnet::Stack`] on the other end of a
+//! wire in memory, with a tap that writes down every packet.
+//!
+//! - **Turned by the test**, in virtual time, in an order drawn by a seed: every architecture and lock on 1, 2 and 3
+//!   processors. Each connection's bytes, events and end are the same on both sides, each bad packet that is injected gets
+//!   the same verdict, and the laws of the wire hold ([`wire::check`]).
+//! - **Byte for byte**: at batch 1, with fixed secrets and a virtual clock, each packet and each answer of a service let in
+//!   only when nothing is left to run, every packet is the same; on several processors, every packet of a connection.
+//! - **On threads**, with a real clock: bytes, events and ends, and the laws of the wire.
+//!
+//! `BRAIDNET_SEEDS=100 cargo test -p braidnet-lab --test equivalence` tries more schedules than the usual few.
+
+mod bench;
+mod inject;
+mod random;
+mod recorder;
+mod script;
+mod tap;
+mod threads;
+mod turned;
+mod wire;
+
+use bench::Setup;
+use recorder::{DISCARD, ECHO, GREET, GREETING, NOBODY, Planted};
+use tap::Way;
+use threads::on_threads;
+use turned::{Observed, Turned};
+
+/// Schedules that are tried of each setup.
+const SEEDS: u64 = 4;
+
+fn seeds() -> u64 {
+    match std::env::var("BRAIDNET_SEEDS") {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("BRAIDNET_SEEDS is a number, not {text:?}")),
+        Err(_) => SEEDS,
+    }
+}
+
+fn observe(setup: &Setup) -> Observed {
+    match Turned::new(setup, false).play() {
+        Ok((observed, _)) => observed,
+        Err(broken) => panic!("{setup:?}: {broken}"),
+    }
+}
+
+/// Where two observations differ, in words short enough to read.
+fn difference(one: &Observed, other: &Observed) -> Option<String> {
+    for (name, one, other) in [
+        ("services", &one.near, &other.near),
+        ("far end", &one.far, &other.far),
+    ] {
+        for (port, record) in one {
+            let empty = Default::default();
+            let twin = other.get(port).unwrap_or(&empty);
+            if record.events != twin.events {
+                return Some(format!(
+                    "{name}, port {port}: {:?} and {:?}",
+                    record.events, twin.events
+                ));
+            }
+            if let Some(at) = first_difference(&record.bytes, &twin.bytes) {
+                return Some(format!("{name}, port {port}: other bytes from {at} on"));
+            }
+        }
+    }
+    let verdicts = one
+        .verdicts
+        .iter()
+        .zip(&other.verdicts)
+        .find(|(one, other)| one != other);
+    if let Some((one, other)) = verdicts {
+        return Some(format!("{one:?} and {other:?}"));
+    }
+    (one != other).then(|| {
+        format!(
+            "{} and {} connections left, or other bytes on the wire",
+            one.open, other.open
+        )
+    })
+}
+
+fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
+    let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    (same < one.len().max(other.len())).then_some(same)
+}
+
+fn reference() -> Observed {
+    let reference = observe(&Setup::all(1)[0]);
+    // What everything is compared with is right by itself.
+    assert_eq!(reference.open, 0);
+    assert_eq!(reference.far.len(), 14);
+    for ((port, far), (service, data)) in reference.far.iter().zip(script::calls()) {
+        let (heard, said): (&[u8], &[u8]) = match service {
+            ECHO => (&data, &data),
+            DISCARD => (&data, b""),
+            GREET => (b"", GREETING),
+            _ => (b"", b""),
+        };
+        assert!(far.bytes == said, "port {port}: other bytes came back");
+        let sent = reference.sent.get(port).map_or(&[][..], |sent| sent);
+        assert!(sent == said, "port {port}: other bytes on the wire");
+        let near = reference.near.get(port);
+        assert_eq!(near.is_some(), service != NOBODY, "port {port}");
+        assert!(
+            near.is_none_or(|near| near.bytes == heard),
+            "port {port}: other bytes went there"
+        );
+    }
+    reference
+}
+
+#[test]
+fn every_way_of_turning_does_the_same() {
+    let reference = reference();
+    for processors in [1, 2, 3] {
+        for setup in Setup::all(processors) {
+            for seed in 0..seeds() {
+                for batch in [1, 64] {
+                    let setup = Setup {
+                        seed,
+                        batch,
+                        ..setup
+                    };
+                    let difference = difference(&reference, &observe(&setup));
+                    assert_eq!(difference, None, "{setup:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Every packet of a run in which each was let in only when nothing was left to run.
+fn packets(setup: &Setup) -> Vec<(Way, Vec<u8>)> {
+    let (_, trace) = Turned::new(setup, true)
+        .play()
+        .unwrap_or_else(|broken| panic!("{setup:?}: {broken}"));
+    trace
+}
+
+fn assert_same(what: &str, one: &[(Way, Vec<u8>)], other: &[(Way, Vec<u8>)]) {
+    let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    assert!(
+        same == one.len() && same == other.len(),
+        "{what}: packet {same} of {} and {} differs:\n{:02x?}\n{:02x?}",
+        one.len(),
+        other.len(),
+        one.get(same),
+        other.get(same),
+    );
+}
+
+#[test]
+fn packets_are_the_same_byte_for_byte() {
+    let setups = |processors| {
+        let all = Setup::all(processors).into_iter();
+        all.map(|setup| Setup { batch: 1, ..setup })
+    };
+    let expected = packets(&setups(1).next().expect("there are architectures"));
+    assert!(expected.len() > 500, "{} packets", expected.len());
+    for setup in setups(1) {
+        assert_same(&format!("{setup:?}"), &expected, &packets(&setup));
+    }
+    // Several processors may find the timers of several connections due in any order: they keep to each connection's.
+    let expected = wire::by_connection(&expected);
+    for setup in [2, 3].into_iter().flat_map(setups) {
+        let packets = wire::by_connection(&packets(&setup));
+        assert_eq!(packets.len(), expected.len(), "{setup:?}");
+        for (port, expected) in &expected {
+            assert_same(&format!("{setup:?}, port {port}"), expected, &packets[port]);
+        }
+    }
+}
+
+#[test]
+fn threads_do_the_same() {
+    let reference = reference();
+    for processors in [1, 2, 3] {
+        for setup in Setup::all(processors) {
+            let observed =
+                on_threads(&setup).unwrap_or_else(|broken| panic!("{setup:?}: {broken}"));
+            // Nothing was injected: a real clock knows no moment at which nothing is left to run.
+            let expected = Observed {
+                verdicts: Vec::new(),
+                ..reference.clone()
+            };
+            assert_eq!(difference(&expected, &observed), None, "{setup:?}");
+        }
+    }
+}
+
+/// What is planted between two modules of one way of turning the stack is found.
+#[test]
+fn planted_faults_are_found() {
+    let reference = reference();
+    for planted in [Planted::Reordering, Planted::LostByte] {
+        for setup in Setup::all(2) {
+            let setup = Setup {
+                planted: Some(planted),
+                ..setup
+            };
+            let played = std::panic::catch_unwind(|| Turned::new(&setup, false).play());
+            let found = match played {
+                // A scene that waits for the byte that is lost never ends.
+                Err(_) => planted == Planted::LostByte,
+                Ok(Err(_)) => false,
+                Ok(Ok((observed, _))) => difference(&reference, &observed).is_some(),
+            };
+            assert!(found, "{setup:?}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Every architecture, transport, presentation and direction, at smoke size: every byte arrives, and is the same byte whoever
+//! carried it.
+
+use braidnet_lab::{Direction, Mode, Presentation, RunResult, Transport, TtcpConfig, run};
+use braidnet_process::Architecture;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Enough for every connection to pass through its window several times.
+fn smoke() -> TtcpConfig {
+    TtcpConfig {
+        connections: 3,
+        messages: 3_000,
+        warmup: 500,
+        window_bytes: 64 << 10,
+        min_duration: Duration::from_millis(1),
+        ..TtcpConfig::default()
+    }
+}
+
+fn count(result: &RunResult, name: &str) -> u64 {
+    result
+        .counters
+        .iter()
+        .filter(|(counter, _)| counter.ends_with(name))
+        .map(|(_, value)| value)
+        .sum()
+}
+
+/// Runs every architecture on one and on more processors and compares what was received.
+fn same_bytes(config: &TtcpConfig) {
+    let mut hashes = BTreeMap::new();
+    for architecture in Architecture::ALL {
+        for (processors, device_queues) in [(1, 1), (2, 1), (3, 1), (2, 2)] {
+            let config = TtcpConfig {
+                architecture,
+                processors,
+                device_queues,
+                ..config.clone()
+            };
+            if device_queues > config.takers() {
+                continue;
+            }
+            let what = format!("{architecture} on {processors}, {config:?}");
+            let result = run(&config).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(result.messages >= config.messages, "{what}");
+            assert_eq!(result.bytes, result.messages * config.size as u64);
+            assert!(
+                result.throughput_gbps > 0.0 && result.cpu_ns_per_message > 0.0,
+                "{what}"
+            );
+            for fault in [
+                ".disorder",
+                ".lost",
+                ".unframed",
+                ".undecoded",
+                "bad_checksum",
+                "malformed",
+                "no_buffer",
+            ] {
+                assert_eq!(
+                    count(&result, fault),
+                    0,
+                    "{fault} of {what}: {:?}",
+                    result.counters
+                );
+            }
+            hashes
+                .entry(result.payload_hash)
+                .or_insert_with(Vec::new)
+                .push(what);
+        }
+    }
+    assert_eq!(hashes.len(), 1, "{hashes:#?}");
+}
+
+fn every_load(transport: Transport, presentation: Presentation) {
+    for direction in Direction::ALL {
+        same_bytes(&TtcpConfig {
+            transport,
+            presentation,
+            direction: *direction,
+            ..smoke()
+        });
+    }
+}
+
+#[test]
+fn raw_streams() {
+    every_load(Transport::Tcp, Presentation::None);
+}
+
+#[test]
+fn records() {
+    every_load(Transport::Tcp, Presentation::Xdr);
+}
+
+#[test]
+fn raw_datagrams() {
+    every_load(Transport::Udp, Presentation::None);
+}
+
+#[test]
+fn datagrams_of_samples() {
+    every_load(Transport::Udp, Presentation::Xdr);
+}
+
+#[test]
+fn odd_sizes_and_small_packets() {
+    for (size, mtu, presentation) in [
+        (4097, 1501, Presentation::None),
+        (9_000, 576, Presentation::Xdr),
+    ] {
+        for direction in Direction::ALL {
+            same_bytes(&TtcpConfig {
+                size,
+                mtu,
+                presentation,
+                direction: *direction,
+                messages: 500,
+                ..smoke()
+            });
+        }
+    }
+}
+
+#[test]
+fn checksums_left_to_the_device() {
+    for transport in Transport::ALL {
+        for direction in Direction::ALL {
+            same_bytes(&TtcpConfig {
+                transport: *transport,
+                direction: *direction,
+                checksum: false,
+                messages: 1_000,
+                ..smoke()
+            });
+        }
+    }
+}
+
+#[test]
+fn round_trips() {
+    for transport in Transport::ALL {
+        for architecture in Architecture::ALL {
+            for processors in [1, 2] {
+                let config = TtcpConfig {
+                    architecture,
+                    processors,
+                    transport: *transport,
+                    mode: Mode::Echo,
+                    size: 6_000.min(4_000 * (1 + usize::from(*transport == Transport::Tcp))),
+                    messages: 300,
+                    warmup: 20,
+                    ..smoke()
+                };
+                let result = run(&config).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+                let times = result.rtt.unwrap();
+                assert!(result.messages >= config.messages, "{config:?}");
+                assert!(
+                    times.p50_ns > 0
+                        && times.p50_ns <= times.p99_ns
+                        && times.p99_ns <= times.p999_ns
+                );
+                assert!(times.round_trips_per_second > 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn waits_for_locks_are_timed_when_asked_for() {
+    let config = TtcpConfig {
+        architecture: Architecture::Message,
+        sync_sampling: true,
+        ..smoke()
+    };
+    assert!(run(&config).unwrap().sync_ns_per_message >= 0.0);
+    let config = TtcpConfig {
+        sync_sampling: false,
+        ..config
+    };
+    assert_eq!(run(&config).unwrap().sync_ns_per_message, 0.0);
+}
