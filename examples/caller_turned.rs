@@ -36,7 +36,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     assert_eq!(received, payload);
-    println!("{} bytes in {turns} turns, {:?} of virtual time", received.len(), now.since(Instant::ZERO));
+    println!(
+        "{} bytes in {turns} turns, {:?} of virtual time",
+        received.len(),
+        now.since(Instant::ZERO)
+    );
     for (counter, value) in server.counters() {
         println!("  {counter} {value}");
     }

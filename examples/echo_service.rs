@@ -7,7 +7,9 @@
 use braidnet::device::{Capabilities, memory};
 use braidnet::message::Message;
 use braidnet::wire::address::Tuple;
-use braidnet::{Architecture, Event, Instant, Io, ServerBuilder, Service, Session, Stack, StackConfig};
+use braidnet::{
+    Architecture, Event, Instant, Io, ServerBuilder, Service, Session, Stack, StackConfig,
+};
 use std::error::Error;
 
 /// Sends everything back.

@@ -92,7 +92,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         client.turn(now);
         server.turn(now);
     }
-    let Some(Event::Accepted(answer)) = server.event() else { return Err("nobody called".into()) };
+    let Some(Event::Accepted(answer)) = server.event() else {
+        return Err("nobody called".into());
+    };
     client.send(call, b"attack at dawn")?;
     client.turn(now);
     server.turn(now);

@@ -23,7 +23,7 @@ pub use after::HEADROOM;
 pub use listen::{ListenError, Listeners};
 
 use crate::flows::Flows;
-use braidnet_message::Run;
+use braidnet_message::{Arena, Run};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
 use std::sync::Arc;
 use table::Table;
@@ -47,7 +47,12 @@ pub struct Tcp {
     flows: Flows,
     listeners: Arc<Listeners>,
     leaves_checksums: bool,
+    memory: Arc<Arena>,
 }
+
+/// What a connection is charged against the stack's memory for its state, in bytes, buffers apart: the engine's variables,
+/// the table's entries, and the queues that grow with use.
+const CONNECTION_BYTES: usize = 1536;
 
 impl Tcp {
     /// TCP for connections that `flows` deals to buckets.
@@ -57,6 +62,15 @@ impl Tcp {
             flows,
             listeners: Arc::new(Listeners::default()),
             leaves_checksums: false,
+            memory: Arena::new(usize::MAX),
+        }
+    }
+
+    /// The same with every connection's state charged against `memory`; where it is used up, connections are refused by name.
+    pub fn within(self, memory: &Arc<Arena>) -> Tcp {
+        Tcp {
+            memory: memory.clone(),
+            ..self
         }
     }
 
@@ -115,6 +129,8 @@ counters! {
     SYN_QUEUE_FULL = "syn_queue_full",
     /// Dropped or refused: the bucket has as many connections as it may.
     TABLE_FULL = "table_full",
+    /// Dropped or refused: the stack's memory is used up.
+    NO_MEMORY = "no_memory",
     /// Dropped: data or a verb for a connection that is no more.
     STALE = "stale",
     /// Dropped: data sent by the application after its close, or beyond the space it was given.

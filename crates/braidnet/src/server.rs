@@ -112,14 +112,14 @@ impl ServerBuilder {
         let capabilities = *device.capabilities();
         let tcp_ports: Vec<u16> = self.tcp.keys().copied().collect();
         let udp_ports: Vec<u16> = self.udp.keys().copied().collect();
-        let wired = wiring::server(&self.config, &capabilities, self.tcp, self.udp)?;
+        let arena = Arena::new(self.config.memory_bytes);
+        let wired = wiring::server(&self.config, &capabilities, &arena, self.tcp, self.udp)?;
         for port in tcp_ports {
             wired.listeners.listen(None, port, self.backlog)?;
         }
         for port in udp_ports {
             wired.ports.bind(port)?;
         }
-        let arena = Arena::new(self.config.memory_bytes);
         let plan = Plan {
             stream: wired.wiring.stream.clone(),
             bottom: wired.wiring.bottom,

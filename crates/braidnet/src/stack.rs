@@ -102,8 +102,8 @@ impl Stack {
         let capabilities = *device.capabilities();
         let mut queues = Box::new(device).open()?;
         let device = queues.pop().ok_or(StackError::NoQueue)?;
-        let (wiring, listeners) = wiring::plain(config, &capabilities, push)?;
         let arena = Arena::new(config.memory_bytes);
+        let (wiring, listeners) = wiring::plain(config, &capabilities, &arena, push)?;
         let buckets = Buckets::private(&wiring.stream, config.buckets, |_| true, |_| true);
         let cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
         let local = config

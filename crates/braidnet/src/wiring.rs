@@ -8,6 +8,7 @@ use braidnet_inet::Inet;
 use braidnet_inet::flows::Flows;
 use braidnet_inet::tcp::{Listeners, Tcp};
 use braidnet_inet::udp::UdpPorts;
+use braidnet_message::Arena;
 use braidnet_stream::{Module, ModuleId, Stream, StreamBuilder};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,13 +34,22 @@ pub(crate) struct Wired {
 pub(crate) fn plain(
     config: &StackConfig,
     capabilities: &Capabilities,
+    memory: &Arc<Arena>,
     push: impl FnOnce(&mut Above<'_>),
 ) -> Result<(Wiring, Arc<Listeners>), StackError> {
-    let (mut inet, flows, listeners) = transports(config, capabilities)?;
-    let mut above = Above { stream: &mut inet.stream, top: inet.layout.tcp };
+    let (mut inet, flows, listeners) = transports(config, capabilities, memory)?;
+    let mut above = Above {
+        stream: &mut inet.stream,
+        top: inet.layout.tcp,
+    };
     push(&mut above);
     let top = above.top;
-    let wiring = Wiring { stream: inet.stream.build()?, bottom: inet.layout.bottom, top, flows };
+    let wiring = Wiring {
+        stream: inet.stream.build()?,
+        bottom: inet.layout.bottom,
+        top,
+        flows,
+    };
     Ok((wiring, listeners))
 }
 
@@ -63,10 +73,11 @@ impl Above<'_> {
 pub(crate) fn server(
     config: &StackConfig,
     capabilities: &Capabilities,
+    memory: &Arc<Arena>,
     tcp: HashMap<u16, Box<dyn Service>>,
     udp: HashMap<u16, Box<dyn DatagramService>>,
 ) -> Result<Wired, StackError> {
-    let (mut inet, flows, listeners) = transports(config, capabilities)?;
+    let (mut inet, flows, listeners) = transports(config, capabilities, memory)?;
     let services = inet.stream.module(Services::new(tcp));
     let datagrams = inet.stream.module(Datagrams::new(udp));
     inet.stream.link(inet.layout.tcp, services);
@@ -88,6 +99,7 @@ pub(crate) fn server(
 fn transports(
     config: &StackConfig,
     capabilities: &Capabilities,
+    memory: &Arc<Arena>,
 ) -> Result<(Inet, Flows, Arc<Listeners>), StackError> {
     if !(2..=1 << 16).contains(&config.buckets) {
         return Err(StackError::Buckets(config.buckets));
@@ -98,7 +110,7 @@ fn transports(
     };
     let interface = config.interface(capabilities.mtu, mac)?;
     let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
-    let tcp = Tcp::new(config.tcp(capabilities.mtu), flows);
+    let tcp = Tcp::new(config.tcp(capabilities.mtu), flows).within(memory);
     let listeners = tcp.listeners().clone();
     Ok((Inet::assemble(interface, flows, tcp), flows, listeners))
 }

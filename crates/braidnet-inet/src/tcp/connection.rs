@@ -2,7 +2,7 @@
 
 use super::listen::HalfOpen;
 use super::send_queue::SendQueue;
-use braidnet_message::Message;
+use braidnet_message::{Charge, Message};
 use braidnet_stream::{ConnectionId, Context};
 use braidnet_tcp::{Payload, Sink, Tcb};
 use braidnet_wire::address::Tuple;
@@ -24,6 +24,8 @@ pub(super) struct Connection {
     pub(super) announced: bool,
     /// The application has closed or aborted.
     pub(super) closed_by_user: bool,
+    /// Its share of the stack's memory, given back with it.
+    pub(super) _charge: Charge,
 }
 
 /// A received segment's payload, as the engine handles it.

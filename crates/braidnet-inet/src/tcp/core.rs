@@ -6,11 +6,12 @@ use super::listen::HalfOpen;
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
-    CLOSED, DATA_SEGMENTS_IN, NO_BUFFER, NO_CONNECTION, NOT_SENDABLE, OPENED, OUT_OF_ORDER, OWN,
-    RESETS_OUT, RETRANSMITTED, SEGMENTS_IN, SEGMENTS_OUT, STALE, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
+    CLOSED, CONNECTION_BYTES, DATA_SEGMENTS_IN, NO_BUFFER, NO_CONNECTION, NO_MEMORY, NOT_SENDABLE,
+    OPENED, OUT_OF_ORDER, OWN, RESETS_OUT, RETRANSMITTED, SEGMENTS_IN, SEGMENTS_OUT, STALE,
+    SYN_QUEUE_FULL, TABLE_FULL, Tcp,
 };
 use crate::notes::{Arrival, Departure};
-use braidnet_message::{Kind, Message, Run};
+use braidnet_message::{Charge, Kind, Message, Run};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{DropReason, Events, Listen, Sink, State, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
@@ -170,9 +171,12 @@ impl Tcp {
             braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
         let mut tcb = Tcb::accept(&self.config.engine, iss, self.mss(), &arrival.header, now);
         tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
+        let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
+            return cx.count(NO_MEMORY, 1);
+        };
         let slot = table.insert(arrival.hash, arrival.tuple, |id| Connection {
             half_open: Some(half_open),
-            ..fresh(id, arrival.tuple, arrival.hash, tcb)
+            ..fresh(id, (arrival.tuple, arrival.hash), tcb, charge)
         });
         match slot {
             Some(slot) => table.touch(slot),
@@ -252,8 +256,8 @@ impl Tcp {
     fn connect(&self, control: &Control, table: &mut Table, cx: &mut Context<'_>) {
         let (tuple, now) = (control.tuple, cx.now());
         let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
-        let refuse = |cx: &mut Context<'_>| {
-            cx.count(TABLE_FULL, 1);
+        let refuse = |reason, cx: &mut Context<'_>| {
+            cx.count(reason, 1);
             let closed = Control::new(Verb::Closed)
                 .detail(Control::NO_ROOM)
                 .tuple(tuple);
@@ -263,16 +267,21 @@ impl Tcp {
             }
         };
         if cx.bucket() != Some(bucket) || table.find(hash, &tuple).is_some() {
-            return refuse(cx);
+            return refuse(TABLE_FULL, cx);
         }
         let iss = braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
         let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
         tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
+        let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
+            return refuse(NO_MEMORY, cx);
+        };
         let slot = table.insert(hash, tuple, |id| Connection {
             announced: true,
-            ..fresh(id, tuple, hash, tcb)
+            ..fresh(id, (tuple, hash), tcb, charge)
         });
-        let Some(slot) = slot else { return refuse(cx) };
+        let Some(slot) = slot else {
+            return refuse(TABLE_FULL, cx);
+        };
         table.touch(slot);
         if let Some(connection) = table.connection(slot) {
             tell(Control::new(Verb::Opening).tuple(tuple), connection, cx);
@@ -439,7 +448,12 @@ impl Tcp {
 }
 
 /// A connection at its beginning.
-fn fresh(id: ConnectionId, tuple: Tuple, hash: u64, tcb: Tcb<Segment>) -> Connection {
+fn fresh(
+    id: ConnectionId,
+    (tuple, hash): (Tuple, u64),
+    tcb: Tcb<Segment>,
+    charge: Charge,
+) -> Connection {
     Connection {
         id,
         tuple,
@@ -451,6 +465,7 @@ fn fresh(id: ConnectionId, tuple: Tuple, hash: u64, tcb: Tcb<Segment>) -> Connec
         half_open: None,
         announced: false,
         closed_by_user: false,
+        _charge: charge,
     }
 }
 
