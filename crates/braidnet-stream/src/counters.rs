@@ -52,7 +52,8 @@ impl Counters {
         for ((module, name), value) in stream.counter_names().zip(&self.values) {
             let value = value.load(Ordering::Relaxed);
             if value != 0 {
-                *into.entry(format!("{module}.{name}")).or_default() += value;
+                let sum = into.entry(format!("{module}.{name}")).or_default();
+                *sum = sum.wrapping_add(value);
             }
         }
     }
