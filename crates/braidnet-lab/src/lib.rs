@@ -21,4 +21,4 @@ pub use config::{
     MIN_WINDOW_BYTES, Mode, Presentation, Transport, TtcpConfig, UnknownWord,
 };
 pub use result::{LabError, RttResult, RunResult};
-pub use ttcp::run;
+pub use ttcp::{run, run_watched};

@@ -142,7 +142,7 @@ fn side_by_side(single: &TtcpConfig, count: usize, pin: bool) -> Result<f64, Lab
         notes: &notes,
         running: &running,
     };
-    let window = conductor.conduct();
+    let window = conductor.conduct(&mut |_| ());
     for finished in running.stop() {
         finished?;
     }

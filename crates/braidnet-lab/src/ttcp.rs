@@ -25,6 +25,18 @@ const SAMPLED: NonZeroU32 = NonZeroU32::new(16).unwrap();
 /// # Errors
 /// [`LabError`]: if it cannot be measured as it is set, if the system refuses something, or if messages stop flowing.
 pub fn run(config: &TtcpConfig) -> Result<RunResult, LabError> {
+    run_watched(config, &mut |_| ())
+}
+
+/// The same, and calls `boundary` with `true` right after the window has been opened, and with `false` right before it is closed,
+/// on the conducting thread: for who wants to measure something else over the same window.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_watched(
+    config: &TtcpConfig,
+    boundary: &mut dyn FnMut(bool),
+) -> Result<RunResult, LabError> {
     config.validate()?;
     let metered = config.sync_sampling.then(Sampling::on);
     let phase = Arc::new(Phase::default());
@@ -51,7 +63,7 @@ pub fn run(config: &TtcpConfig) -> Result<RunResult, LabError> {
         notes: &notes,
         running: &running,
     };
-    let window = conductor.conduct();
+    let window = conductor.conduct(boundary);
     let order = conductor.config.mode == Mode::Bulk;
     let window = window.and_then(|window| conductor.await_hash(&watch).map(|()| window));
     let tally = watch.tally();
@@ -157,7 +169,7 @@ const LONG_LOOK_NANOS: u64 = 30_000;
 
 impl Conductor<'_> {
     /// Waits for the warm-up to pass, opens the window, closes it when it is full, and waits for every processor's notes.
-    pub(crate) fn conduct(&self) -> Result<Window, LabError> {
+    pub(crate) fn conduct(&self, boundary: &mut dyn FnMut(bool)) -> Result<Window, LabError> {
         let warmup = self.config.warmup;
         // Every set of stacks is to be warm.
         self.wait_until(|watches| {
@@ -166,9 +178,12 @@ impl Conductor<'_> {
         })?;
         self.advance();
         let from = self.read();
+        boundary(true);
         std::thread::sleep(self.config.min_duration);
         let messages = self.config.messages;
-        self.wait_until(|watches| total(watches) >= from.messages + messages)?;
+        let filled = self.wait_until(|watches| total(watches) >= from.messages + messages);
+        boundary(false);
+        filled?;
         let to = self.read();
         self.advance();
         self.wait_until(|_| self.notes.iter().all(|notes| notes.has(true)))?;

@@ -44,7 +44,12 @@ pub fn advise(runs: &[Run]) -> Vec<String> {
         };
         sentences.push(choice(&which, &loads(runs, count)));
     }
-    sentences.extend(scaling(runs, &connections));
+    match (scaling(runs, &connections), doubt(runs)) {
+        (Some(scaling), Some(doubt)) => sentences.push(format!("{scaling}; but {doubt}.")),
+        (Some(scaling), None) => sentences.push(format!("{scaling}.")),
+        (None, Some(doubt)) => sentences.push(format!("Beware: {doubt}.")),
+        (None, None) => {}
+    }
     sentences
 }
 
@@ -252,8 +257,20 @@ fn scaling(runs: &[Run], connections: &BTreeSet<usize>) -> Option<String> {
     }
     (!parts.is_empty()).then(|| {
         format!(
-            "Going from 1 processor to {most} made {}; the ceiling is what processors reach that share nothing.",
+            "Going from 1 processor to {most} made {}, where the ceiling is what processors reach that share nothing",
             listed(&parts, "and")
+        )
+    })
+}
+
+/// A warning if the machine kept too many repetitions from being counted on.
+fn doubt(runs: &[Run]) -> Option<String> {
+    let several = runs.iter().filter(|run| run.processors > 1);
+    let all = several.clone().count();
+    let unsteady = several.filter(|run| !run.settled).count();
+    (unsteady > 0).then(|| {
+        format!(
+            "the machine was not steady under {unsteady} of the {all} lines of several processors (~), so measure again when it has less to do"
         )
     })
 }
@@ -421,7 +438,7 @@ mod tests {
             [
                 "For few connections (1) on 2 processors choose `message`: 45.0 ± 0.0 Gbit/s against 39.0 ± 0.0 under `connection` and 31.0 ± 0.0 under `task`; with xdr choose `task`: 28.0 ± 0.0 Gbit/s against 26.0 ± 0.0 under `message` and 25.0 ± 0.0 under `connection`.",
                 "For many connections (20) on 2 processors choose `connection` or `message`, between which there is no clear difference: 76.0 ± 8.1 Gbit/s under `connection` and 75.0 ± 8.1 under `message` against 31.0 ± 0.0 under `task`; with xdr choose `task`: 28.0 ± 0.0 Gbit/s against 22.0 ± 0.0 under `message` and 21.0 ± 0.0 under `connection`.",
-                "Going from 1 processor to 2 made `message` 1.90 times as fast with 1 connection (ceiling 1.95) and `connection` 1.90 times as fast with 20 connections (ceiling 1.95); the ceiling is what processors reach that share nothing.",
+                "Going from 1 processor to 2 made `message` 1.90 times as fast with 1 connection (ceiling 1.95) and `connection` 1.90 times as fast with 20 connections (ceiling 1.95), where the ceiling is what processors reach that share nothing.",
             ]
         );
     }
@@ -444,6 +461,24 @@ mod tests {
             advise(&runs)[1],
             "For many connections (20) on 2 processors choose `connection`: 60.0 ± 0.0 Gbit/s against 40.0 ± 0.0 under `message` and 30.0 ± 0.0 under `task`; with xdr likewise: 60.0 ± 0.0 Gbit/s against 40.0 ± 0.0 under `message` and 30.0 ± 0.0 under `task`."
         );
+    }
+
+    #[test]
+    fn an_unsteady_machine_is_told_of_in_the_last_sentence() {
+        let mut runs = grid(&vec![vec![10.0; 5]; 24]);
+        runs[1].settled = false;
+        let warning = "the machine was not steady under 1 of the 12 lines of several processors (~), so measure again when it has less to do.";
+        let last = |runs: &[Run]| advise(runs).pop().unwrap_or_default();
+        assert_eq!(last(&runs), format!("Beware: {warning}"));
+        for run in &mut runs {
+            (run.speedup, run.ceiling) = (Some(1.0), Some(2.0));
+        }
+        assert!(
+            last(&runs).ends_with(&format!("; but {warning}")),
+            "{}",
+            last(&runs)
+        );
+        assert_eq!(advise(&runs).len(), 3);
     }
 
     #[test]
