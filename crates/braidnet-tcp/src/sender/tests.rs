@@ -86,6 +86,23 @@ fn the_windows_hold() {
 }
 
 #[test]
+fn an_ack_brings_its_window_though_its_text_is_old() {
+    let mut host = thousand(&config());
+    host.end.send(&[0; 30_000]);
+    assert_eq!(host.sent().len(), 10);
+    // The peer's ACK from past the data that it sends next, and for the second time.
+    let mut ahead = window(0, 20_000);
+    ahead.header.seq += 10;
+    host.arrive(&ahead);
+    let mut again = segment(ACK, 0, 10_000, 10);
+    again.header.window = 2000;
+    host.arrive(&again);
+    assert_eq!(host.end.tcb.status().snd_wnd, 2000);
+    let starts = starts(&host.sent());
+    assert_eq!(starts, [10_000, 11_000], "the peer's window ends at 12,000");
+}
+
+#[test]
 fn an_unused_congestion_window_does_not_grow() {
     let mut host = thousand(&config());
     for at in 1..50 {
@@ -140,6 +157,20 @@ fn a_closed_window_is_probed() {
     host.sent();
     let wait = host.end.tcb.deadline().unwrap().since(host.now);
     assert_eq!(wait, Duration::from_millis(200));
+}
+
+#[test]
+fn what_was_probed_with_is_sent_again() {
+    let mut host = thousand(&config());
+    host.arrive(&window(0, 0));
+    host.end.send(&[0; 500]);
+    host.sent();
+    host.wait(Duration::from_secs(1));
+    assert_eq!(host.sent(), [(ACK, 0, 0, 1)]);
+    host.arrive(&window(0, 5000));
+    let now = host.now;
+    let transmit = host.end.tcb.poll_transmit(now, |_, max| max);
+    assert!(transmit.is_some_and(|transmit| transmit.len == 500 && transmit.retransmission));
 }
 
 #[test]
