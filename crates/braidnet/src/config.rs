@@ -91,7 +91,7 @@ impl StackConfig {
         // Connections are dealt by a hash, so a bucket may get more than its even share.
         let share = self.connections / self.buckets.max(2) as usize;
         TcpConfig {
-            engine: self.tcp.clone(),
+            engine: self.tcp,
             mtu,
             connections_per_bucket: share + share / 2 + 16,
             isn_secret: self.secrets.isn_key,
