@@ -241,7 +241,12 @@ impl Interface {
 
     #[inline]
     fn is_ours(&self, address: u32) -> bool {
-        address == self.primary || (!self.others.is_empty() && self.others.contains(&address))
+        address == self.primary || (!self.others.is_empty() && self.is_another(address))
+    }
+
+    #[inline(never)]
+    fn is_another(&self, address: u32) -> bool {
+        self.others.contains(&address)
     }
 
     #[inline]

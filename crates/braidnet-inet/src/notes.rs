@@ -39,11 +39,11 @@ impl Datagram {
 )]
 #[repr(C)]
 pub struct Arrival {
+    /// The flow, seen from this host. In front, so that its addresses lie where copies of the note have their seams.
+    pub tuple: Tuple,
     /// The parsed header.
     pub header: TcpHeader,
-    /// The flow, seen from this host.
-    pub tuple: Tuple,
-    /// Its keyed hash.
+    /// The flow's keyed hash.
     pub hash: u64,
 }
 

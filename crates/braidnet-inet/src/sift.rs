@@ -1,4 +1,4 @@
-//! One pass over a run, with one verdict for each message.
+//! Passes over a run, with one verdict for each message.
 
 use braidnet_message::{Message, Run};
 use braidnet_stream::{Context, Counter};
@@ -41,6 +41,24 @@ pub(crate) fn sift(
             Verdict::Stay => stayed += 1,
             other => return take_apart(run, cx, stayed, other, judge),
         }
+    }
+}
+
+/// Drops the messages of `run` for which `judge` says no; the others keep their order.
+///
+/// As [`Run::retain_mut`], with one call of `judge`, so that it becomes part of the loop.
+#[inline]
+pub(crate) fn keep(run: &mut Run, mut judge: impl FnMut(&mut Message) -> bool) {
+    let messages = run.as_mut_slice();
+    let mut kept = 0;
+    for index in 0..messages.len() {
+        if judge(&mut messages[index]) {
+            messages.swap(kept, index);
+            kept += 1;
+        }
+    }
+    while run.len() > kept {
+        run.pop();
     }
 }
 

@@ -155,7 +155,7 @@ impl<P: Payload> Tcb<P> {
     }
 
     /// New sequence numbers from SND.NXT on, the FIN perhaps among them.
-    #[inline]
+    #[inline(always)]
     fn new_segment<C: FnMut(u32, u32) -> u32>(
         &mut self,
         now: Instant,
@@ -196,6 +196,7 @@ impl<P: Payload> Tcb<P> {
 
     /// What the persist timer sends: as much as a silly window takes, or one sequence number past a closed one
     /// (RFC 9293 §3.8.6.1). That one is not in flight: SND.NXT stays, so that our ACKs stand where the peer expects them.
+    #[cold]
     fn probe<C: FnMut(u32, u32) -> u32>(&mut self, now: Instant, cut: &mut C) -> Transmit {
         if self.sender.snd_wnd > 0 {
             let octets = self.sender.unsent().min(self.sender.snd_wnd);
@@ -215,7 +216,7 @@ impl<P: Payload> Tcb<P> {
 
     /// What a segment of at most `octets` sequence numbers from `seq` on holds: offset and length of its data, and
     /// whether the FIN.
-    #[inline]
+    #[inline(always)]
     fn fill<C: FnMut(u32, u32) -> u32>(
         &self,
         seq: SeqNumber,

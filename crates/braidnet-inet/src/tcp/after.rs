@@ -2,6 +2,7 @@
 
 use super::{NO_BUFFER, Tcp};
 use crate::notes::{Datagram, Departure};
+use crate::sift::keep;
 use braidnet_message::{Message, Run};
 use braidnet_stream::Context;
 use braidnet_wire::checksum::Sum;
@@ -14,7 +15,7 @@ pub const HEADROOM: usize = 128;
 impl Tcp {
     /// Puts the header in front of each segment of the run.
     pub(super) fn emit(&self, run: &mut Run, cx: &mut Context<'_>) {
-        run.retain_mut(|message| {
+        keep(run, |message| {
             let made = self.emit_one(message);
             if !made {
                 cx.count(NO_BUFFER, 1);

@@ -2,6 +2,7 @@
 
 use super::{BAD_ADDRESS, BAD_CHECKSUM, MALFORMED, Tcp};
 use crate::notes::{Arrival, Datagram};
+use crate::sift::keep;
 use crate::sum;
 use braidnet_message::{Message, Run};
 use braidnet_stream::{Context, Counter};
@@ -9,27 +10,44 @@ use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::tcp::{self, PROTOCOL, Parsed};
 
+/// The flow of the segment before, whose next segments are often in the same run: it is hashed once. No flow has the ports
+/// of the default.
+#[derive(Default)]
+struct Flow {
+    tuple: Tuple,
+    hash: u64,
+    bucket: u16,
+}
+
 impl Tcp {
     /// Parses and verifies a run, and leaves an [`Arrival`] in each message of it; the rest is dropped by name.
     pub(super) fn parse(&self, run: &mut Run, cx: &mut Context<'_>) {
-        run.retain_mut(|message| match self.parse_one(message, cx) {
-            Ok(()) => true,
-            Err(reason) => {
-                cx.count(reason, 1);
-                false
+        let mut last = Flow::default();
+        keep(run, |message| {
+            match self.parse_one(message, &mut last, cx) {
+                Ok(()) => true,
+                Err(reason) => {
+                    cx.count(reason, 1);
+                    false
+                }
             }
         });
     }
 
     #[inline]
-    fn parse_one(&self, message: &mut Message, cx: &mut Context<'_>) -> Result<(), Counter> {
+    fn parse_one(
+        &self,
+        message: &mut Message,
+        last: &mut Flow,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Counter> {
         let datagram = message.note::<Datagram>();
         if message.len() < tcp::MIN_HEADER_LEN && !message.pull_up(tcp::MIN_HEADER_LEN, cx.pool()) {
             return Err(MALFORMED);
         }
         match tcp::parse_usual(message.bytes()) {
-            Some(parsed) => self.enter(parsed, &datagram, message),
-            None => self.parse_unusual(&datagram, message, cx),
+            Some(parsed) => self.enter(parsed, &datagram, message, last),
+            None => self.parse_unusual(&datagram, message, last, cx),
         }
     }
 
@@ -39,12 +57,13 @@ impl Tcp {
         &self,
         datagram: &Datagram,
         message: &mut Message,
+        last: &mut Flow,
         cx: &mut Context<'_>,
     ) -> Result<(), Counter> {
         let wanted = usize::from(message.bytes()[12] >> 4) * 4;
         message.pull_up(wanted, cx.pool());
         let parsed = tcp::parse(message.bytes()).map_err(|_| MALFORMED)?;
-        self.enter(parsed, datagram, message)
+        self.enter(parsed, datagram, message, last)
     }
 
     /// Verifies a segment whose header is parsed, and leaves its [`Arrival`]. Inlined where the header was parsed, so that
@@ -55,6 +74,7 @@ impl Tcp {
         parsed: Parsed,
         datagram: &Datagram,
         message: &mut Message,
+        last: &mut Flow,
     ) -> Result<(), Counter> {
         let Parsed {
             source_port,
@@ -74,14 +94,21 @@ impl Tcp {
             local_port: destination_port,
             remote_port: source_port,
         };
-        let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
+        if last.tuple != tuple {
+            let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
+            *last = Flow {
+                tuple,
+                bucket: bucket.0,
+                hash,
+            };
+        }
         message.strip(header_len);
         message.set_note(Arrival {
-            header,
             tuple,
-            hash,
+            header,
+            hash: last.hash,
         });
-        message.set_bucket(bucket.0);
+        message.set_bucket(last.bucket);
         Ok(())
     }
 }
@@ -93,4 +120,102 @@ fn is_intact(message: &Message, datagram: &Datagram) -> bool {
     Sum::pseudo_header(&datagram.source, &datagram.destination, PROTOCOL, len)
         .combine(sum::read(message))
         .is_valid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::Flows;
+    use crate::tcp::TcpConfig;
+    use crate::testing::{self, PEER, US};
+    use braidnet_message::Arena;
+    use braidnet_stream::cluster::ModuleSet;
+    use braidnet_stream::{Buckets, Cluster, Direction, Module, Stages, StreamBuilder};
+    use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+    use braidnet_wire::time::Instant;
+
+    /// Nothing of TCP but what is under test.
+    struct Before(Tcp);
+
+    impl Module for Before {
+        fn name(&self) -> &'static str {
+            "tcp"
+        }
+
+        fn stages(&self) -> Stages {
+            Stages::BEFORE_UP
+        }
+
+        fn counters(&self) -> &'static [&'static str] {
+            self.0.counters()
+        }
+
+        fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
+            self.0.parse(run, cx);
+        }
+    }
+
+    /// A segment whose sequence number is that of the port that it comes from.
+    fn segment(port: u16) -> Vec<u8> {
+        let header = TcpHeader {
+            seq: braidnet_wire::seq::SeqNumber::new(port.into()),
+            flags: TcpFlags::ACK,
+            ..TcpHeader::default()
+        };
+        let mut bytes = b"....................data".to_vec();
+        let rest = Sum::pseudo_header(&PEER, &US, PROTOCOL, bytes.len() as u32) + Sum::of(b"data");
+        tcp::emit_sealed(&header, port, 7, rest, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn each_segment_of_a_mixed_run_is_taken_for_its_own_flow() {
+        let flows = Flows::new([1, 2], 16, &testing::ip_interface());
+        let config = TcpConfig {
+            engine: braidnet_tcp::Config::default(),
+            mtu: 1500,
+            connections_per_bucket: 1,
+            isn_secret: [3, 4],
+        };
+        let mut stream = StreamBuilder::new();
+        let module = stream.module(Before(Tcp::new(config, flows)));
+        let stream = stream.build().unwrap();
+        let buckets = Buckets::private(&stream, 16, |_| true, |_| true);
+        let mut cluster = Cluster::new(&stream, ModuleSet::ALL, buckets, &Arena::new(1 << 20));
+        // Port 0 is refused, and stands for a flow that was never hashed.
+        let ports = [1, 1, 0, 2, 1, 2, 2, 3, 0, 3];
+        for (index, port) in ports.into_iter().enumerate() {
+            let mut bytes = segment(port);
+            bytes[23] ^= u8::from(index == 5);
+            let mut message = cluster.pool().copy_from_slice(64, &bytes).unwrap();
+            message.set_note(Datagram {
+                source: PEER,
+                destination: US,
+                protocol: PROTOCOL,
+                ..Datagram::default()
+            });
+            cluster.put_one(module, Direction::Up, message);
+        }
+        cluster.turn(Instant::ZERO, &mut |_: &mut Run| {});
+        let mut arrived = Vec::new();
+        for message in cluster.head().drain() {
+            let arrival = message.note::<Arrival>();
+            let tuple = Tuple {
+                local: US,
+                remote: PEER,
+                local_port: 7,
+                remote_port: arrival.header.seq.value() as u16,
+            };
+            let (bucket, hash) = flows.bucket_of(&tuple, PROTOCOL);
+            assert_eq!((arrival.tuple, arrival.hash), (tuple, hash));
+            assert_eq!(
+                (message.bucket(), message.bytes()),
+                (bucket.0, &b"data"[..])
+            );
+            arrived.push(tuple.remote_port);
+        }
+        assert_eq!(arrived, [1, 1, 2, 1, 2, 3, 3]);
+        let counted = |name| cluster.counters().value(&stream, "tcp", name);
+        assert_eq!((counted("bad_checksum"), counted("bad_address")), (1, 2));
+    }
 }

@@ -68,12 +68,12 @@ impl SendQueue {
         if len >= max {
             return max;
         }
-        for piece in self.pieces.iter().skip(piece + 1) {
-            let more = piece.total_len() as u32;
-            if len + more > max {
-                break;
-            }
+        let mut next = piece + 1;
+        while let Some(more) = self.pieces.get(next).map(|piece| piece.total_len() as u32)
+            && more <= max - len
+        {
             len += more;
+            next += 1;
         }
         len
     }
@@ -94,6 +94,7 @@ impl SendQueue {
     }
 
     /// The general case: a block for the headers, and counted views of the pieces behind it.
+    #[inline(never)]
     fn gathered(&self, piece: usize, within: u32, len: u32, pool: &mut Pool) -> Option<Message> {
         let mut message = pool.allocate(HEADROOM, 0)?;
         let (mut within, mut left) = (within as usize, len as usize);

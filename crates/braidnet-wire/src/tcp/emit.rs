@@ -9,18 +9,26 @@ const TIMESTAMPS_HEADER_LEN: usize = 32;
 /// Length in bytes that [`emit`] gives this header: 20 to 60, a multiple of 4.
 #[inline]
 pub fn header_len(header: &TcpHeader) -> usize {
+    let timestamps = 12 * usize::from(header.has(TcpHeader::HAS_TIMESTAMPS));
     let options = if header.flags.contains(TcpFlags::SYN) {
-        let word = |bit| 4 * usize::from(header.has(bit));
-        let sack_permitted_or_timestamps = match header.has(TcpHeader::HAS_TIMESTAMPS) {
-            true => 12,
-            false => word(TcpHeader::HAS_SACK_PERMITTED),
-        };
-        word(TcpHeader::HAS_MSS) + sack_permitted_or_timestamps + word(TcpHeader::HAS_WINDOW_SCALE)
+        syn_options_len(header.present)
+    } else if header.sack_count == 0 {
+        timestamps
     } else {
-        let timestamps = 12 * usize::from(header.has(TcpHeader::HAS_TIMESTAMPS));
-        timestamps + sack_len(header)
+        timestamps + 4 + 8 * sack_blocks_that_fit(header)
     };
     MIN_HEADER_LEN + options
+}
+
+#[cold]
+fn syn_options_len(present: u8) -> usize {
+    let has = |bit| present & bit != 0;
+    let word = |bit| 4 * usize::from(has(bit));
+    let sack_permitted_or_timestamps = match has(TcpHeader::HAS_TIMESTAMPS) {
+        true => 12,
+        false => word(TcpHeader::HAS_SACK_PERMITTED),
+    };
+    word(TcpHeader::HAS_MSS) + sack_permitted_or_timestamps + word(TcpHeader::HAS_WINDOW_SCALE)
 }
 
 /// Writes the header to the front of `out`, with a checksum of 0, and returns its length. [`seal`] fills the checksum
@@ -204,14 +212,6 @@ fn push_timestamps(header: &TcpHeader, lead: [u8; 4], words: &mut Words<'_>) {
 fn sack_blocks_that_fit(header: &TcpHeader) -> usize {
     let most = 4 - usize::from(header.has(TcpHeader::HAS_TIMESTAMPS));
     usize::from(header.sack_count).min(most)
-}
-
-#[inline]
-fn sack_len(header: &TcpHeader) -> usize {
-    match sack_blocks_that_fit(header) {
-        0 => 0,
-        blocks => 4 + 8 * blocks,
-    }
 }
 
 /// Writes word after word into the option space, which [`header_len`] made large enough.
