@@ -196,10 +196,10 @@ impl Application for DatagramSource {
         }
         let mut run = core::mem::take(&mut self.run);
         {
-            let mut pool = cluster.pool();
+            let pool = cluster.pool();
             while run.len() < self.batch {
                 let (tuple, bucket, number) = self.lines[self.turn];
-                let Some(mut message) = self.make(&tuple, number, &mut pool) else {
+                let Some(mut message) = self.make(&tuple, number, pool) else {
                     break;
                 };
                 message.set_bucket(bucket);
@@ -249,8 +249,8 @@ impl Application for DatagramClient {
         if !core::mem::replace(&mut self.started, true) {
             for (tuple, bucket) in self.lines.drain(..) {
                 let message = {
-                    let mut pool = cluster.pool();
-                    question(&self.content, self.size, &tuple, &mut pool)
+                    let pool = cluster.pool();
+                    question(&self.content, self.size, &tuple, pool)
                 };
                 if let Some(mut message) = message {
                     message.set_bucket(bucket);
