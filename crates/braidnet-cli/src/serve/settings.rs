@@ -1,6 +1,7 @@
 //! What is asked for: on the command line and in a file, in the same words.
 
 use super::values::{Bytes, HttpRoot, Prefixed, Span};
+use crate::choices::one_of;
 use crate::failure::Failure;
 use braidnet::Architecture;
 use braidnet::device::tun::Mode;
@@ -46,15 +47,15 @@ pub struct Settings {
     #[arg(long, value_name = "PORT=DIR")]
     #[serde(deserialize_with = "some")]
     pub http: Vec<HttpRoot>,
-    /// How processors are bound to protocol work: task, connection or message [default: connection]
-    #[arg(long, value_name = "NAME")]
+    /// How processors are bound to protocol work [default: connection]
+    #[arg(long, value_name = "NAME", value_parser = one_of(&Architecture::ALL, Architecture::name))]
     #[serde(deserialize_with = "one")]
     pub architecture: Option<Architecture>,
     /// How many processors, each a thread [default: 1]
     #[arg(long, value_name = "N")]
     pub processors: Option<usize>,
-    /// The lock that `message` uses: adaptive or mcs [default: adaptive]
-    #[arg(long, value_name = "KIND")]
+    /// The lock that `message` uses [default: adaptive]
+    #[arg(long, value_name = "KIND", value_parser = one_of(&LockKind::all(), LockKind::name))]
     #[serde(deserialize_with = "one")]
     pub lock: Option<LockKind>,
     /// Most messages that are taken from one place at once [default: 64]

@@ -1,5 +1,6 @@
 //! What settings are written as: addresses with prefixes, sizes and times with units, ports with directories.
 
+use crate::units;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -107,20 +108,10 @@ impl FromStr for HttpRoot {
 pub struct Bytes(pub usize);
 
 impl FromStr for Bytes {
-    type Err = Malformed;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Bytes, Malformed> {
-        let malformed = Malformed("write a size such as 256M: bytes, or K, M or G of 1024 each");
-        let (number, unit) = split(text);
-        let shift = match unit {
-            "" | "B" => 0,
-            "K" | "KiB" => 10,
-            "M" | "MiB" => 20,
-            "G" | "GiB" => 30,
-            _ => return Err(malformed),
-        };
-        let number: usize = number.parse().map_err(|_| malformed.clone())?;
-        number.checked_mul(1 << shift).map(Bytes).ok_or(malformed)
+    fn from_str(text: &str) -> Result<Bytes, String> {
+        units::size(text).map(Bytes)
     }
 }
 
@@ -129,31 +120,11 @@ impl FromStr for Bytes {
 pub struct Span(pub Duration);
 
 impl FromStr for Span {
-    type Err = Malformed;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Span, Malformed> {
-        let malformed = Malformed("write a time such as 2s: ms, s or m behind a whole number");
-        let (number, unit) = split(text);
-        let millis = match unit {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            _ => return Err(malformed),
-        };
-        let number: u64 = number.parse().map_err(|_| malformed.clone())?;
-        number
-            .checked_mul(millis)
-            .map(|millis| Span(Duration::from_millis(millis)))
-            .ok_or(malformed)
+    fn from_str(text: &str) -> Result<Span, String> {
+        units::duration(text).map(Span)
     }
-}
-
-/// A number and what stands behind it.
-fn split(text: &str) -> (&str, &str) {
-    let end = text
-        .find(|letter: char| !letter.is_ascii_digit())
-        .unwrap_or(text.len());
-    (&text[..end], text[end..].trim_start())
 }
 
 #[cfg(test)]
@@ -161,31 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_with_their_units() {
-        for (text, bytes) in [
-            ("64", Some(64)),
-            ("4K", Some(4096)),
-            ("1 GiB", Some(1 << 30)),
-            ("M", None),
-            ("1T", None),
-        ] {
-            assert_eq!(text.parse().ok(), bytes.map(Bytes), "{text}");
-        }
-        assert!("99999999999999999999G".parse::<Bytes>().is_err());
-        assert!("18446744073709551615G".parse::<Bytes>().is_err());
-        for (text, millis) in [
-            ("2s", Some(2000)),
-            ("500ms", Some(500)),
-            ("1m", Some(60_000)),
-            ("2", None),
-            ("-1s", None),
-        ] {
-            assert_eq!(
-                text.parse().ok(),
-                millis.map(|millis| Span(Duration::from_millis(millis))),
-                "{text}"
-            );
-        }
+    fn a_directory_stands_behind_its_port() {
         for (text, valid) in [
             ("80=/srv", true),
             ("80=a=b", true),
