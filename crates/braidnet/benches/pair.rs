@@ -60,7 +60,7 @@ impl Pair {
     }
 
     fn bulk(&mut self, messages: u64) {
-        let payload: Vec<u8> = (0..64 * MESSAGE).map(|i| (i * 31 >> 3) as u8).collect();
+        let payload: Vec<u8> = (0..64 * MESSAGE).map(|i| ((i * 31) >> 3) as u8).collect();
         let (mut sent, mut received, mut message) = (0, 0, [0; MESSAGE]);
         let total = messages * MESSAGE as u64;
         while received < total {

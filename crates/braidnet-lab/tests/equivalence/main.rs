@@ -25,7 +25,7 @@ mod wire;
 
 use bench::Setup;
 use recorder::{DISCARD, ECHO, GREET, GREETING, NOBODY, Planted};
-use tap::Way;
+use tap::{Packets, Way};
 use threads::on_threads;
 use turned::{Observed, Turned};
 
@@ -135,7 +135,7 @@ fn every_way_of_turning_does_the_same() {
 }
 
 /// Every packet of a run in which each was let in only when nothing was left to run.
-fn packets(setup: &Setup) -> Vec<(Way, Vec<u8>)> {
+fn packets(setup: &Setup) -> Packets {
     let (_, trace) = Turned::new(setup, true)
         .play()
         .unwrap_or_else(|broken| panic!("{setup:?}: {broken}"));

@@ -18,7 +18,10 @@ pub enum Way {
 }
 
 /// Every packet that passed, in order.
-pub type Trace = Arc<Mutex<Vec<(Way, Vec<u8>)>>>;
+pub type Trace = Arc<Mutex<Packets>>;
+
+/// Packets in the order in which they passed.
+pub type Packets = Vec<(Way, Vec<u8>)>;
 
 /// How many more packets one end may take; without bound unless the test says so.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use crate::inject::bad_packets;
 use crate::random::Random;
 use crate::recorder::Record;
 use crate::script::{Scene, Script};
-use crate::tap::Way;
+use crate::tap::Packets;
 use crate::wire;
 use braidnet_process::Worker;
 use braidnet_stream::{Next, Processor};
@@ -70,7 +70,7 @@ impl Turned {
     ///
     /// # Errors
     /// The first law of the wire that was broken.
-    pub fn play(mut self) -> Result<(Observed, Vec<(Way, Vec<u8>)>), String> {
+    pub fn play(mut self) -> Result<(Observed, Packets), String> {
         self.play_scene(Scene::Opening);
         let verdicts = self.inject();
         self.play_scene(Scene::Data);

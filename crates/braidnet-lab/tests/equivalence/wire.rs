@@ -1,7 +1,7 @@
 //! What must hold on the wire, whoever turns the stack: ACKs never go back, every byte is sent and always the same, and
 //! nothing goes past the window that the far end has announced.
 
-use crate::tap::Way;
+use crate::tap::{Packets, Way};
 use braidnet_wire::ipv4;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{self, TcpFlags, TcpHeader};
@@ -34,7 +34,7 @@ pub fn segment(way: Way, packet: &[u8]) -> Option<Segment<'_>> {
 }
 
 /// The packets of each connection, by the far end's port.
-pub fn by_connection(trace: &[(Way, Vec<u8>)]) -> BTreeMap<u16, Vec<(Way, Vec<u8>)>> {
+pub fn by_connection(trace: &[(Way, Vec<u8>)]) -> BTreeMap<u16, Packets> {
     let mut all: BTreeMap<u16, Vec<_>> = BTreeMap::new();
     for (way, packet) in trace {
         if let Some(segment) = segment(*way, packet) {
@@ -73,8 +73,8 @@ pub fn check(trace: &[(Way, Vec<u8>)]) -> Result<BTreeMap<u16, Vec<u8>>, String>
         }
         let flow = flows.entry(segment.port).or_default();
         match way {
-            Way::FromFarEnd => flow.from_far_end(&segment),
-            Way::ToFarEnd => flow.to_far_end(&segment)?,
+            Way::FromFarEnd => flow.arrives(&segment),
+            Way::ToFarEnd => flow.departs(&segment)?,
         }
     }
     flows
@@ -84,7 +84,7 @@ pub fn check(trace: &[(Way, Vec<u8>)]) -> Result<BTreeMap<u16, Vec<u8>>, String>
 }
 
 impl Flow {
-    fn from_far_end(&mut self, segment: &Segment<'_>) {
+    fn arrives(&mut self, segment: &Segment<'_>) {
         let header = &segment.header;
         let scaled = self
             .syns
@@ -110,7 +110,7 @@ impl Flow {
         }
     }
 
-    fn to_far_end(&mut self, segment: &Segment<'_>) -> Result<(), String> {
+    fn departs(&mut self, segment: &Segment<'_>) -> Result<(), String> {
         let Segment { port, header, data } = segment;
         if header.flags.contains(TcpFlags::SYN) {
             self.syns[0].get_or_insert(*header);
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    fn opened() -> Vec<(Way, Vec<u8>)> {
+    fn opened() -> Packets {
         vec![
             packet(Way::FromFarEnd, header(99, 0, TcpFlags::SYN, 10), b""),
             packet(
