@@ -232,11 +232,14 @@ fn columns_of(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Breaks a text at spaces so that no line is wider than so many columns, unless a word is.
+/// Breaks a text at spaces so that no line is wider than so many columns, unless a word is. A figure and how far it may be
+/// off stay together.
 pub(super) fn wrapped(text: &str, columns: usize) -> String {
+    const GLUED: &str = "\u{a0}±\u{a0}";
+    let glued = text.replace(" ± ", GLUED);
     let mut lines = String::new();
     let mut room = columns;
-    for word in text.split(' ') {
+    for word in glued.split(' ') {
         let length = columns_of(word);
         if lines.is_empty() {
             room = room.saturating_sub(length);
@@ -249,5 +252,24 @@ pub(super) fn wrapped(text: &str, columns: usize) -> String {
         }
         lines.push_str(word);
     }
-    lines
+    lines.replace(GLUED, " ± ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_at_spaces_but_not_within_a_figure() {
+        let rows = [
+            ("", ""),
+            ("one two three", "one two\nthree"),
+            ("a 61.2 ± 0.3 b", "a\n61.2 ± 0.3\nb"),
+            ("incomprehensible", "incomprehensible"),
+            ("0123456789 0", "0123456789\n0"),
+        ];
+        for (text, lines) in rows {
+            assert_eq!(wrapped(text, 10), lines);
+        }
+    }
 }
