@@ -121,11 +121,8 @@ impl Case {
             };
             // Two streams in three wrap somewhere, or pass the middle, where the sign of a difference turns.
             let before = random.below(2 * host.bytes as u64 + 4) as u32;
-            host.iss = random.pick(&[
-                u32::MAX - before,
-                (1 << 31) - before.min(1 << 30),
-                random.clone().word() as u32,
-            ]);
+            let anywhere = random.word() as u32;
+            host.iss = random.pick(&[u32::MAX - before, (1 << 31) - before.min(1 << 30), anywhere]);
         }
         let last = random.below(6) as usize;
         if let Some(host) = hosts.get_mut(last) {
@@ -226,16 +223,12 @@ impl Side {
     fn draw(random: &mut Random, weather: Weather) -> Side {
         let config = draw_config(random, weather);
         let mss = random.pick(&[88, 536, 1220, 1460, 1460, 1460, 4312, 8960]);
+        let anywhere = random.word() as u32;
         Side {
             mss,
             iss: 0,
-            timestamp_offset: random.pick(&[
-                0,
-                u32::MAX - 500,
-                (1 << 31) - 500,
-                random.clone().word() as u32,
-            ]),
-            clock_start: random.pick(&[0, SECOND, random.clone().below(1 << 50)]),
+            timestamp_offset: random.pick(&[0, u32::MAX - 500, (1 << 31) - 500, anywhere]),
+            clock_start: random.pick(&[0, SECOND, u64::from(anywhere) << 18]),
             granularity: nanos_of(config.clock_granularity),
             lateness: random.pick(&[0, 0, 50 * MICROSECOND, 5 * MILLISECOND]),
             coalescing: random.pick(&[0, 0, 100 * MICROSECOND, 2 * MILLISECOND]),

@@ -17,7 +17,7 @@ pub fn damage(from: usize, intact: Packet, random: &mut Random) -> Packet {
         match random.below(10) {
             0 => header.seq = near(random, header.seq),
             1 => header.ack = near(random, header.ack),
-            2 => header.window = random.pick(&[0, 1, u16::MAX, random.clone().word() as u16]),
+            2 => header.window = near(random, SeqNumber::new(0)).value() as u16,
             3 => header.flags = TcpFlags(header.flags.0 ^ (1 << random.below(8))),
             4 => header.flags = TcpFlags(random.word() as u8),
             5 => header.ts_value = near(random, SeqNumber::new(header.ts_value)).value(),

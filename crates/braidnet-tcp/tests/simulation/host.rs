@@ -2,6 +2,7 @@
 //! that gathers packets.
 
 use crate::case::{Side, nanos_of};
+use crate::chunk::{Chunk, Ledger};
 use crate::fault::Fault;
 use crate::link::{ADDRESSES, Link, Packet};
 use crate::oracle::{Law, Oracle, Verdict, demand};
@@ -12,7 +13,6 @@ use braidnet_wire::checksum::Sum;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{self, TcpHeader};
 use braidnet_wire::time::Instant;
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -479,64 +479,4 @@ pub fn packet(from: usize, header: &TcpHeader, data: &[u8]) -> Packet {
         Sum::pseudo_header(here, there, tcp::PROTOCOL, packet.len() as u32).combine(Sum::of(data));
     tcp::emit_sealed(header, 1 + from as u16, 2 - from as u16, rest, &mut packet);
     packet
-}
-
-/// What the engine holds of received data.
-#[derive(Default)]
-struct Ledger {
-    bytes: Cell<usize>,
-    pieces: Cell<usize>,
-}
-
-/// Received data: a part of a packet.
-struct Chunk {
-    packet: Packet,
-    start: usize,
-    end: usize,
-    ledger: Rc<Ledger>,
-}
-
-impl Chunk {
-    fn new(packet: Packet, start: usize, ledger: &Rc<Ledger>) -> Chunk {
-        let end = packet.len();
-        ledger.bytes.set(ledger.bytes.get() + end - start);
-        ledger.pieces.set(ledger.pieces.get() + 1);
-        Chunk {
-            packet,
-            start,
-            end,
-            ledger: ledger.clone(),
-        }
-    }
-
-    fn into_bytes(self) -> Vec<u8> {
-        self.packet[self.start..self.end].to_vec()
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        self.ledger.bytes.set(self.ledger.bytes.get() - self.len());
-        self.ledger.pieces.set(self.ledger.pieces.get() - 1);
-    }
-}
-
-impl Payload for Chunk {
-    fn len(&self) -> usize {
-        self.end - self.start
-    }
-
-    fn trim_front(&mut self, n: usize) {
-        assert!(n <= self.len(), "trimmed {n} of {}", self.len());
-        self.start += n;
-        self.ledger.bytes.set(self.ledger.bytes.get() - n);
-    }
-
-    fn truncate(&mut self, n: usize) {
-        assert!(n <= self.len(), "truncated to {n} of {}", self.len());
-        self.ledger
-            .bytes
-            .set(self.ledger.bytes.get() - (self.len() - n));
-        self.end = self.start + n;
-    }
 }

@@ -31,6 +31,7 @@
 //! printed.
 
 mod case;
+mod chunk;
 mod damage;
 mod fault;
 mod host;
