@@ -164,6 +164,12 @@ impl Home {
         }
     }
 
+    /// Nodes that could not be handed out.
+    #[inline]
+    pub fn refused(&self) -> u64 {
+        self.local.counts.refused.get()
+    }
+
     /// Counts a refusal.
     #[cold]
     pub fn refuse<T>(&self) -> Option<T> {

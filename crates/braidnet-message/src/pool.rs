@@ -114,6 +114,12 @@ impl Pool {
         self.home().flush_away();
     }
 
+    /// Nodes that could not be handed out so far: [`PoolCounters::refused`] alone, for whoever asks often.
+    #[inline]
+    pub fn refused(&self) -> u64 {
+        self.home().refused()
+    }
+
     /// What the pool did so far.
     pub fn counters(&self) -> PoolCounters {
         self.home().counters()

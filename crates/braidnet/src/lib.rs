@@ -14,6 +14,7 @@ mod config;
 mod endpoint;
 mod endpoints;
 mod error;
+mod reserve;
 mod server;
 mod services;
 mod stack;

@@ -4,8 +4,9 @@ use crate::config::StackConfig;
 use crate::endpoint::Phase;
 use crate::endpoints::Endpoints;
 use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
+use crate::reserve::Reserve;
 use crate::wiring::{self, Above, Wiring};
-use braidnet_device::{Device, QueuePair};
+use braidnet_device::{Device, QueuePair, RECEIVE_HEADROOM};
 use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
@@ -59,6 +60,7 @@ pub struct Stack {
     run: Run,
     /// Messages that have been read, to be freed in the next turn, when the buffers are bound to the thread.
     spent: Run,
+    reserve: Reserve,
     now: Instant,
     next_port: u16,
     batch: usize,
@@ -120,6 +122,10 @@ impl Stack {
             listed: Vec::new(),
             run: Run::new(),
             spent: Run::new(),
+            reserve: Reserve::new(
+                config.memory_bytes,
+                RECEIVE_HEADROOM + capabilities.packet_max(),
+            ),
             now: Instant::ZERO,
             next_port: FIRST_EPHEMERAL,
             batch: config.batch.max(1),
@@ -134,6 +140,9 @@ impl Stack {
         self.now = now;
         self.hand_down();
         let taken = self.pass(self.batch);
+        if !self.reserve.is_complete() {
+            self.reserve.restock(self.cluster.pool());
+        }
         if taken > 0 || self.cluster.is_backed_up() {
             return Next::Again;
         }
@@ -195,7 +204,8 @@ impl Stack {
     }
 
     /// Copies `bytes` into the connection's send buffer, as many as it has room for; they leave with the next turn. How
-    /// many; fewer than given means: try again when [`Stack::send_space`] has grown.
+    /// many; fewer than given means: try again when [`Stack::send_space`] has grown, or, where it says that there is room,
+    /// after the next turn: memory is short.
     ///
     /// # Errors
     /// If the connection is not open for sending.
@@ -206,6 +216,10 @@ impl Stack {
         };
         if endpoint.state != Phase::Open {
             return endpoint.refuse();
+        }
+        if !self.reserve.is_complete() {
+            // Memory is short, and what is left of it is not for more to be sent.
+            return Ok(0);
         }
         let run = &mut self.run;
         let written = {
@@ -335,10 +349,11 @@ impl Stack {
     }
 
     fn ask(&mut self, connection: Connection, control: Control) {
-        let message = {
-            let pool = self.cluster.pool();
-            control.message(connection, pool)
-        };
+        let mut message = control.message(connection, self.cluster.pool());
+        if message.is_none() {
+            self.reserve.spend();
+            message = control.message(connection, self.cluster.pool());
+        }
         if let Some(message) = message {
             self.cluster
                 .put_one(self.wiring.top, Direction::Down, message);
@@ -378,6 +393,7 @@ impl Stack {
         let mut port = Port {
             device: &mut self.device,
             spent: &mut self.spent,
+            reserve: &mut self.reserve,
             max,
             taken: 0,
         };
@@ -394,6 +410,7 @@ impl Stack {
 struct Port<'a> {
     device: &'a mut QueuePair,
     spent: &'a mut Run,
+    reserve: &'a mut Reserve,
     max: usize,
     taken: usize,
 }
@@ -404,6 +421,10 @@ impl Tail for Port<'_> {
         self.spent.clear();
         if self.max > 0 {
             self.taken = self.device.receiver.receive(pool, run, self.max);
+        }
+        if self.reserve.is_needed(pool) {
+            let more = self.reserve.spend().min(self.max - self.taken);
+            self.taken += self.device.receiver.receive(pool, run, more);
         }
     }
 
