@@ -359,12 +359,15 @@ impl Tcp {
         // Reports are worth a message when a good part of the buffer has come free. No application can wait for less for
         // ever: what is unreported is less than a quarter, what is still to be acknowledged makes up the rest.
         if connection.unreported_space >= self.config.engine.send_buffer_bytes / 4 {
-            let space = core::mem::take(&mut connection.unreported_space);
-            tell(
+            let space = connection.unreported_space;
+            // Without a buffer to say so in, it is said with the next acknowledgment.
+            if tell(
                 Control::new(Verb::Space).value(u64::from(space)),
                 connection,
                 cx,
-            );
+            ) {
+                connection.unreported_space = 0;
+            }
         }
     }
 
@@ -497,10 +500,17 @@ fn send_segment(connection: &mut Connection, transmit: &Transmit, cx: &mut Conte
     }
 }
 
+/// Whether there was a buffer to tell it in.
 #[inline(never)]
-fn tell(control: Control, connection: &Connection, cx: &mut Context<'_>) {
+fn tell(control: Control, connection: &Connection, cx: &mut Context<'_>) -> bool {
     match control.message(connection.id, cx.pool()) {
-        Some(message) => cx.up(message),
-        None => cx.count(NO_BUFFER, 1),
+        Some(message) => {
+            cx.up(message);
+            true
+        }
+        None => {
+            cx.count(NO_BUFFER, 1);
+            false
+        }
     }
 }
