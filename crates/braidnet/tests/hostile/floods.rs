@@ -1,0 +1,369 @@
+//! Much of it: what one peer, or ten thousand forged ones, can make the stack hold or say.
+
+use crate::packet::{ACK, End, Ip, RST, SYN, Segment, arp, echo, fragment, frame, ipv4, udp};
+use crate::rig::{BACKLOG, EVIL, EVIL_MAC, NARROW_PORT, PORT, Rig, TARGET};
+use braidnet::stream::ConnectionId;
+use braidnet::wire::address::{Address, Tuple};
+use braidnet::{Connection, Duration, Secrets};
+
+/// Sends many packets, some at a time, so that the wire holds them; how many answers come.
+fn flood(rig: &mut Rig, count: u32, packet: impl Fn(u32) -> Vec<u8>) -> usize {
+    let mut answers = 0;
+    for start in (0..count).step_by(500) {
+        let packets: Vec<_> = (start..count.min(start + 500)).map(&packet).collect();
+        answers += rig.attack(&packets).len();
+    }
+    answers
+}
+
+/// The `n`-th of many hosts that do not exist.
+fn nobody(n: u32) -> Ip {
+    (0x0a4e_0000 + n).to_be_bytes()
+}
+
+#[test]
+fn class_15_challenges_are_limited_per_connection() {
+    let mut rig = Rig::new(false);
+    let (one, _) = rig.connect_from(4001, &[]);
+    let (two, _) = rig.connect_from(4002, &[]);
+    let blind = |of: &Segment, n: u32| of.clone().flags(RST).ahead(1 + i64::from(n)).packet();
+    // One at a time, so that no answer serves for two.
+    let drip = |rig: &mut Rig, count: u32, packet: &dyn Fn(u32) -> Vec<u8>| -> usize {
+        (0..count).map(|n| rig.attack(&[packet(n)]).len()).sum()
+    };
+    assert_eq!(drip(&mut rig, 1000, &|n| blind(&one, n)), 10);
+    assert_eq!(rig.count("tcp.tcp_reset_in_window"), 1000);
+    // The other connection's limit is its own, and tells nothing of the first's (CVE-2016-5696).
+    assert_eq!(drip(&mut rig, 9, &|n| blind(&two, n)), 9);
+    rig.pass(Duration::from_secs(5));
+    assert_eq!(drip(&mut rig, 100, &|n| blind(&one, n)), 10);
+    assert_eq!(
+        drip(&mut rig, 100, &|n| one
+            .clone()
+            .acking(1 + i64::from(n))
+            .packet()),
+        0
+    );
+    rig.assert_undisturbed();
+}
+
+#[test]
+fn class_16_one_byte_segments_out_of_order() {
+    for ethernet in [false, true] {
+        let mut rig = Rig::new(ethernet);
+        let (next, end) = rig.connect_from(4001, &[]);
+        let byte = |n: u32| next.clone().ahead(i64::from(n)).data(&[n as u8]);
+        flood(&mut rig, 500, |n| byte(2 + 2 * n).packet());
+        let used = rig.target.used_bytes();
+        let answers = flood(&mut rig, 30_000, |n| byte(2 + 2 * n).packet());
+        assert!(answers <= 30_000);
+        assert!(rig.count("tcp.tcp_reassembly_full") >= 29_000);
+        assert_eq!(rig.target.used_bytes(), used, "what is held is bounded");
+        rig.assert_undisturbed();
+        // The peer may still do it right.
+        let expected: Vec<u8> = (0..60_000).map(|n| n as u8).collect();
+        let mut heard = Vec::new();
+        while heard.len() < expected.len() {
+            let at = heard.len();
+            let until = (at + 1000).min(expected.len());
+            rig.segment(&next.clone().ahead(at as i64).data(&expected[at..until]));
+            heard.extend(rig.read(end));
+            assert!(heard.len() > at, "stuck at {at}");
+        }
+        assert!(heard == expected);
+        rig.assert_undisturbed();
+    }
+}
+
+#[test]
+fn class_13_and_17_storms_of_old_segments() {
+    let mut rig = Rig::new(false);
+    let (next, end) = rig.connect_from(4001, &[]);
+    rig.segment(&next.clone().data(b"first"));
+    let used = rig.target.used_bytes();
+    assert_eq!(
+        flood(&mut rig, 5000, |_| next
+            .clone()
+            .ahead(5)
+            .acking(-1)
+            .packet()),
+        0
+    );
+    assert_eq!(rig.count("tcp.tcp_old_ack"), 5000);
+    let answers = flood(&mut rig, 5000, |_| next.clone().data(b"other").packet());
+    assert!(answers <= 5000);
+    assert_eq!(rig.count("tcp.tcp_old_segment"), 5000);
+    assert_eq!(rig.read(end), b"first");
+    assert_eq!(rig.target.used_bytes(), used);
+    rig.assert_undisturbed();
+}
+
+#[test]
+fn class_19_peers_that_hold_connections_open() {
+    let mut rig = Rig::with(false, |config| config.memory_bytes = 64 << 20);
+    let ends: Vec<_> = (4000..4040)
+        .map(|port| {
+            let (next, end) = rig.connect_from(port, &[]);
+            rig.segment(&next.window(0));
+            end
+        })
+        .collect();
+    for end in &ends {
+        let taken = rig.target.send(*end, &[7; 1 << 20]).unwrap();
+        assert!(taken <= 256 << 10, "a send buffer is bounded");
+    }
+    rig.assert_undisturbed();
+    for end in ends {
+        rig.hang_up(end);
+    }
+    rig.assert_undisturbed();
+}
+
+#[test]
+fn class_20_syn_flood() {
+    for ethernet in [false, true] {
+        let mut rig = Rig::new(ethernet);
+        let syn = |n: u32| Segment::new((EVIL, 1024 + n as u16), (TARGET, NARROW_PORT)).flags(SYN);
+        let used = rig.target.used_bytes();
+        let answers = flood(&mut rig, 20_000, |n| syn(n).packet());
+        assert_eq!(answers, BACKLOG as usize);
+        assert_eq!(rig.count("tcp.syn_queue_full"), u64::from(20_000 - BACKLOG));
+        assert!(rig.target.used_bytes() <= used + (1 << 20));
+        rig.assert_undisturbed();
+        // Other ports are none the worse.
+        let (_, end) = rig.connect_from(4001, &[]);
+        rig.hang_up(end);
+        // Half-open connections do not last, and say little meanwhile.
+        rig.pass(Duration::from_secs(300));
+        let said = std::mem::take(&mut rig.captured).len();
+        assert!(said <= 8 * BACKLOG as usize, "{said} segments");
+        rig.introduce();
+        assert_eq!(rig.segment(&syn(0)).len(), 1, "there is room again");
+        rig.assert_undisturbed();
+    }
+}
+
+/// From hosts that do not exist: on Ethernet, each is a neighbour to be asked for.
+#[test]
+fn class_20_syn_flood_from_forged_hosts() {
+    for ethernet in [false, true] {
+        let mut rig = Rig::new(ethernet);
+        let local = |n: u32| -> Ip { [10, 77, 0, 100 + (n % 100) as u8] };
+        for host in [&local as &dyn Fn(u32) -> Ip, &nobody] {
+            flood(&mut rig, 10_000, |n| {
+                Segment::new((host(n), 1024), (TARGET, NARROW_PORT))
+                    .flags(SYN)
+                    .packet()
+            });
+            rig.assert_undisturbed();
+            rig.pass(Duration::from_secs(300));
+            rig.captured.clear();
+            rig.assert_undisturbed();
+        }
+        assert!(rig.count("tcp.syn_queue_full") >= 15_000);
+        assert!(rig.target.used_bytes() <= 8 << 20);
+    }
+}
+
+#[test]
+fn class_20_and_47_every_place_for_a_connection_taken() {
+    let mut rig = Rig::with(false, |config| {
+        config.connections = 64;
+        config.buckets = 3;
+    });
+    // Two buckets of 64 / 3 and a half more, and 16, for the two that hold connections.
+    let most = 2 * (21 + 10 + 16);
+    let mut ends: Vec<Connection> = Vec::new();
+    let mut refused = 0;
+    for port in 4000..4400 {
+        let from: End = (EVIL, port);
+        let syn = Segment::new(from, (TARGET, PORT)).flags(SYN);
+        let answers = rig.segment(&syn);
+        let Some(answer) = answers.first() else {
+            refused += 1;
+            continue;
+        };
+        assert_eq!(answer.flags, SYN | ACK);
+        rig.segment(&Segment {
+            seq: 1,
+            ack: answer.seq.wrapping_add(1),
+            ..syn.flags(ACK)
+        });
+        ends.extend(rig.accepted());
+    }
+    assert!(ends.len() < most, "{} connections", ends.len());
+    assert_eq!(
+        (ends.len() + refused, rig.count("tcp.table_full")),
+        (400, refused as u64)
+    );
+    rig.assert_undisturbed();
+    assert!(
+        rig.target.connect((EVIL, 9999).into()).is_err(),
+        "no room for our own either"
+    );
+    for end in ends {
+        rig.hang_up(end);
+    }
+    let (_, end) = rig.connect_from(4000, &[]);
+    rig.hang_up(end);
+    rig.assert_undisturbed();
+}
+
+/// Peers that nobody accepts, or reads: what they may send is their window, and no more.
+#[test]
+fn class_20_data_for_connections_that_nobody_reads() {
+    let mut rig = Rig::new(false);
+    for port in 4000..4020 {
+        let (next, end) = rig.connect_from(port, &[]);
+        flood(&mut rig, 300, |n| {
+            next.clone()
+                .ahead(1400 * i64::from(n))
+                .data(&[1; 1400])
+                .packet()
+        });
+        assert!(rig.target.readable(end) <= 65_535);
+    }
+    assert!(rig.count("tcp.tcp_beyond_window") >= 20 * 200);
+    assert!(
+        rig.target.used_bytes() <= 8 << 20,
+        "{}",
+        rig.target.used_bytes()
+    );
+    rig.assert_undisturbed();
+}
+
+#[test]
+fn class_23_fragments_without_their_rest() {
+    for ethernet in [false, true] {
+        let mut rig = Rig::new(ethernet);
+        let used = rig.target.used_bytes();
+        let answers = flood(&mut rig, 20_000, |n| {
+            let mut packet = ipv4(EVIL, TARGET, 17, &[0; 512]);
+            packet[4..6].copy_from_slice(&(n as u16).to_be_bytes());
+            fragment(packet, 0, true)
+        });
+        assert_eq!((answers, rig.count("ip.fragment_not_yet")), (0, 20_000));
+        assert!(rig.target.used_bytes() <= used + (1 << 20));
+        rig.assert_undisturbed();
+        rig.pass(Duration::from_secs(60));
+        assert_eq!(rig.captured.len(), 0, "nothing waits");
+    }
+}
+
+#[test]
+fn class_34_floods_of_neighbours() {
+    let mut rig = Rig::new(true);
+    let everybody = [0xff; 6];
+    let asks = |n: u32| {
+        arp(
+            1,
+            ([2, 1, 0, 0, (n >> 8) as u8, n as u8], nobody(n)),
+            ([0; 6], TARGET),
+        )
+    };
+    let claims = |n: u32| {
+        arp(
+            2,
+            ([2, 1, 0, 0, (n >> 8) as u8, n as u8], nobody(n)),
+            (everybody, nobody(n)),
+        )
+    };
+    let flips = |n: u32| {
+        arp(
+            2,
+            ([2, 1, 0, 0, (n >> 8) as u8, n as u8], EVIL),
+            (everybody, EVIL),
+        )
+    };
+    let used = rig.target.used_bytes();
+    for packet in [&asks as &dyn Fn(u32) -> Vec<u8>, &claims, &flips] {
+        rig.introduce();
+        for start in (0..10_000).step_by(500) {
+            for n in start..start + 500 {
+                rig.inject_frame(&frame(EVIL_MAC, everybody, 0x0806, &packet(n)));
+            }
+            rig.settle();
+            rig.captured.clear();
+        }
+        rig.assert_undisturbed();
+    }
+    for name in ["arp.evicted", "arp.unsolicited", "arp.flapping"] {
+        assert!(rig.count(name) >= 8000, "{name}: {}", rig.count(name));
+    }
+    // Packets from addresses beyond our network, each to be remembered.
+    flood(&mut rig, 10_000, |n| {
+        echo(nobody(n), TARGET, b"remember me")
+    });
+    rig.assert_undisturbed();
+    assert!(rig.target.used_bytes() <= used + (2 << 20));
+    rig.pass(Duration::from_secs(200));
+    rig.captured.clear();
+    rig.assert_undisturbed();
+}
+
+#[test]
+fn class_35_and_38_errors_are_limited() {
+    let mut rig = Rig::new(false);
+    let answers = flood(&mut rig, 5000, |n| {
+        udp((EVIL, 4000), (TARGET, n as u16 + 1), b"?")
+    });
+    assert_eq!(answers as u64, rig.count("icmp.unreachable_sent"));
+    assert!(answers <= 20, "{answers}");
+    assert_eq!(rig.count("icmp.unreachable_limited"), 5000 - answers as u64);
+    rig.assert_undisturbed();
+}
+
+/// The buckets that connections from these ports fall into.
+fn buckets(secrets: Option<Secrets>) -> Vec<u16> {
+    let mut rig = Rig::with(false, |config| {
+        if let Some(secrets) = secrets {
+            config.secrets = secrets;
+        }
+    });
+    (4000..4032)
+        .map(|port| {
+            let (_, end): (_, ConnectionId) = rig.connect_from(port, &[]);
+            let expected = Tuple {
+                local: Address::v4(TARGET),
+                remote: Address::v4(EVIL),
+                local_port: PORT,
+                remote_port: port,
+            };
+            assert_eq!(rig.target.tuple(end), Some(expected));
+            end.bucket().0
+        })
+        .collect()
+}
+
+#[test]
+fn class_47_the_flow_hash_is_keyed() {
+    let fixed = Secrets {
+        flow_key: [1, 2],
+        isn_key: [3, 4],
+    };
+    assert_eq!(buckets(Some(fixed)), buckets(Some(fixed)));
+    let (one, two) = (buckets(None), buckets(None));
+    let same = one.iter().zip(&two).filter(|(a, b)| a == b).count();
+    assert!(
+        same <= 8,
+        "of 32 flows {same} fall into the same of 255 buckets on two stacks"
+    );
+    let mut distinct = one.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert!(distinct.len() >= 20, "{one:?}");
+}
+
+/// RFC 6528: initial sequence numbers of two stacks, or two flows, say nothing about each other.
+#[test]
+fn class_47_initial_sequence_numbers_differ() {
+    let first = |port| {
+        let mut rig = Rig::new(false);
+        rig.segment(&Segment::new((EVIL, port), (TARGET, PORT)).flags(SYN))[0].seq
+    };
+    let numbers = [first(4000), first(4000), first(4001)];
+    for pair in [[0, 1], [0, 2], [1, 2]] {
+        let [a, b] = pair.map(|at| numbers[at]);
+        assert!(a.abs_diff(b) > 1000, "{numbers:?}");
+    }
+}
