@@ -104,6 +104,16 @@ impl Outward {
         }
     }
 
+    /// Takes memory for so many parcels to each fellow, and messages in each queue.
+    pub(crate) fn reserve(&mut self, messages: usize) {
+        for waiting in &mut self.waiting {
+            waiting.reserve(messages);
+        }
+        for fed in &mut self.fed {
+            *fed = Run::with_capacity(messages);
+        }
+    }
+
     /// Sorts a parcel into the queue or the mailbox that leads to whoever runs it.
     pub(crate) fn sort(&mut self, parcel: Parcel) {
         let server = self.owners.of(parcel.module(), parcel.bucket());

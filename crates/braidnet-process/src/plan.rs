@@ -13,6 +13,7 @@ use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A stream ready to be turned, before it is said by whom.
@@ -157,13 +158,19 @@ impl Plan {
                 .unwrap_or_else(|| seats.private(index, &self.stream, self.buckets));
             let (serves, junctions): (Vec<Feed>, Vec<Feed>) =
                 feeds.iter().cloned().partition(|feed| feed.server == index);
-            processors[seat.processor].push(Worker {
+            let filtered = share.is_filtered();
+            let waiting = if filtered {
+                MAILBOX + RUNS * self.batch
+            } else {
+                0
+            };
+            let mut worker = Worker {
                 me: index,
                 stream: self.stream.clone(),
                 bottom: self.bottom,
                 cluster: Cluster::new(&self.stream, seat.modules, buckets, &self.arena),
                 serves: serves.into_iter().map(|feed| feed.junction).collect(),
-                filter: share.is_filtered().then(|| self.classify.clone()),
+                filter: filtered.then(|| self.classify.clone()),
                 share,
                 inbox,
                 outward: Outward::new(owners.clone(), mailboxes.clone(), junctions),
@@ -171,7 +178,10 @@ impl Plan {
                 batch: self.batch.max(1),
                 run: Run::new(),
                 parcels: Vec::with_capacity(self.batch),
-            });
+                mine: VecDeque::with_capacity(waiting),
+            };
+            worker.reserve(RUNS * self.batch.max(1));
+            processors[seat.processor].push(worker);
         }
         Ok(processors)
     }
@@ -188,5 +198,8 @@ fn mailboxes(seats: &Seats, wakers: &[Unparker]) -> (Vec<Mailbox>, Vec<mpsc::Con
         .unzip()
 }
 
+/// Runs are given memory for so many batches: what came by every way in, and what each led to.
+const RUNS: usize = 4;
+
 /// Parcels that a mailbox holds.
-const MAILBOX: usize = 4096;
+const MAILBOX: usize = 1024;

@@ -3,11 +3,12 @@
 use crate::exchange::{Mailboxes, Outward};
 use crate::intake::Share;
 use crate::plan::{Application, Classify};
-use braidnet_message::{Pool, Run};
+use braidnet_message::{Message, Pool, Run};
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{Cluster, Direction, ModuleId, Next, Parcel, Processor, Stream, Tail};
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -29,12 +30,22 @@ pub struct Worker {
     pub(crate) batch: usize,
     pub(crate) run: Run,
     pub(crate) parcels: Vec<Parcel>,
+    /// Packets of its own that a packet filter has found and that have not been worked on.
+    pub(crate) mine: VecDeque<Message>,
 }
 
 impl Worker {
     /// Its cluster: buckets, buffers, counters.
     pub fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster
+    }
+
+    /// Takes memory for runs of `messages` messages now, so that no turn that handles as many asks the allocator for more.
+    pub fn reserve(&mut self, messages: usize) {
+        self.cluster.reserve(messages);
+        self.run = Run::with_capacity(messages);
+        self.parcels.reserve(messages);
+        self.outward.reserve(messages);
     }
 
     /// A way for others to leave work for it and for all its fellows.
@@ -48,7 +59,20 @@ impl Worker {
     /// What others have left for it.
     fn take_over(&mut self, max: usize) -> usize {
         let taken = self.inbox.pop_into(&mut self.parcels, max);
-        self.cluster.accept(self.parcels.drain(..));
+        if self.filter.is_some() {
+            let entry = (self.bottom, Direction::Up);
+            let others = self.parcels.drain(..).filter_map(|parcel| {
+                if (parcel.module(), parcel.direction()) == entry {
+                    self.mine.push_back(parcel.into_message());
+                    None
+                } else {
+                    Some(parcel)
+                }
+            });
+            self.cluster.accept(others);
+        } else {
+            self.cluster.accept(self.parcels.drain(..));
+        }
         let served: usize = self
             .serves
             .iter()
@@ -70,29 +94,21 @@ struct Port<'a> {
     inbox: &'a mut mpsc::Consumer<Parcel>,
     /// What came by mail and is for another function than the lowest; it waits for the next turn.
     parcels: &'a mut Vec<Parcel>,
+    /// Packets of one's own that a packet filter has found, in the order of the queue.
+    mine: &'a mut VecDeque<Message>,
     unsorted: &'a mut Run,
     /// Most packets to take.
     max: usize,
     taken: usize,
 }
 
-impl Tail for Port<'_> {
-    fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
-        let Some(filter) = self.filter else {
-            self.taken = self.share.receive(pool, run, self.max);
-            return;
-        };
-        let Port {
-            me,
-            bottom,
-            stream,
-            ref mut outward,
-            ref mut inbox,
-            ref mut parcels,
-            ref mut unsorted,
-            max,
-            ..
-        } = *self;
+impl Port<'_> {
+    /// Takes packets from a shared queue, unless somebody else does, and deals them to their owners.
+    fn poll(&mut self, filter: &dyn Classify, pool: &mut Pool) {
+        let (me, entry) = (self.me, (self.bottom, Direction::Up));
+        let (stream, outward, unsorted) = (self.stream, &mut *self.outward, &mut *self.unsorted);
+        let (inbox, parcels, mine) = (&mut *self.inbox, &mut *self.parcels, &mut *self.mine);
+        let max = self.max;
         self.taken = self.share.take_turn(max, |filtered| {
             if !outward.pass_on(&mut filtered.left) {
                 return 0;
@@ -100,8 +116,8 @@ impl Tail for Port<'_> {
             let taken = filtered.receiver.receive(pool, unsorted, max);
             // What others polled before came earlier; they had handed it over when the baton came to us.
             while let Some(parcel) = inbox.pop() {
-                if (parcel.module(), parcel.direction()) == (bottom, Direction::Up) {
-                    run.push(parcel.into_message());
+                if (parcel.module(), parcel.direction()) == entry {
+                    mine.push_back(parcel.into_message());
                 } else {
                     parcels.push(parcel);
                 }
@@ -110,15 +126,31 @@ impl Tail for Port<'_> {
             for message in unsorted.drain() {
                 let owner = usize::from(outward.owners.lower[usize::from(message.bucket())]);
                 if owner == me {
-                    run.push(message);
+                    mine.push_back(message);
                 } else {
-                    let parcel = Parcel::new(stream, bottom, Direction::Up, message);
+                    let parcel = Parcel::new(stream, entry.0, entry.1, message);
                     filtered.left[owner].push(parcel);
                 }
             }
             outward.pass_on(&mut filtered.left);
             taken
         });
+    }
+}
+
+impl Tail for Port<'_> {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
+        let Some(filter) = self.filter else {
+            self.taken = self.share.receive(pool, run, self.max);
+            return;
+        };
+        // Who has enough to do already leaves the queue to others.
+        if self.mine.len() < self.max {
+            self.poll(filter, pool);
+        }
+        let now = self.mine.len().min(self.max);
+        self.taken += now;
+        run.extend(self.mine.drain(..now));
     }
 
     fn transmit(&mut self, run: &mut Run) {
@@ -147,6 +179,7 @@ impl Processor for Worker {
             outward: &mut self.outward,
             inbox: &mut self.inbox,
             parcels: &mut self.parcels,
+            mine: &mut self.mine,
             unsorted: &mut self.run,
             max: if held_up { 0 } else { max },
             taken: 0,
@@ -157,7 +190,11 @@ impl Processor for Worker {
             self.outward.sort(parcel);
         }
         self.outward.deliver();
-        if done > 0 || self.cluster.is_backed_up() || self.outward.is_full() {
+        if done > 0
+            || !self.mine.is_empty()
+            || self.cluster.is_backed_up()
+            || self.outward.is_full()
+        {
             next = Next::Again;
         }
         next.sooner(self.cluster.deadline().map_or(Next::Idle, Next::At))

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::module::{Direction, ModuleId};
 use crate::pass::{Pass, Work};
 use crate::perimeter::Buckets;
-use crate::queues::{QueueId, Queues};
+use crate::queues::{QueueId, Queues, reserve};
 use crate::stream::Stream;
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_wire::time::Instant;
@@ -158,6 +158,15 @@ impl Cluster {
             stream: stream.clone(),
             outer: Run::new(),
             inner: Run::new(),
+        }
+    }
+
+    /// Takes memory for runs of `messages` messages now, so that no turn that handles as many asks the allocator for more.
+    pub fn reserve(&mut self, messages: usize) {
+        self.queues.reserve(messages);
+        self.work.reserve(messages);
+        for run in [&mut self.outer, &mut self.inner] {
+            reserve(run, messages);
         }
     }
 

@@ -1,6 +1,7 @@
 //! A batch grouped by bucket.
 
 use crate::bucket::BucketId;
+use crate::queues::reserve;
 use braidnet_message::Run;
 
 /// A batch grouped by bucket, in the order of first appearance; inside a group the order of arrival stays.
@@ -12,12 +13,31 @@ pub(crate) struct Groups {
     of_bucket: Vec<u16>,
 }
 
+/// Most groups that memory is taken for beforehand: a batch has seldom more.
+const BATCH: usize = 64;
+
 impl Groups {
     pub(crate) fn new(buckets: u32) -> Groups {
         Groups {
             runs: Vec::new(),
             used: 0,
             of_bucket: vec![0; buckets as usize],
+        }
+    }
+
+    /// How many buckets there are.
+    pub(crate) fn buckets(&self) -> usize {
+        self.of_bucket.len()
+    }
+
+    /// Takes memory for batches of so many messages, of a bucket each or of one.
+    pub(crate) fn reserve(&mut self, messages: usize) {
+        let groups = messages.min(self.of_bucket.len()).min(BATCH);
+        self.runs.resize_with(self.runs.len().max(groups), || {
+            (BucketId::DEVICE, Run::new())
+        });
+        for (_, run) in &mut self.runs {
+            reserve(run, messages);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::cluster::{Parcel, Tail};
 use crate::context::Context;
 use crate::groups::Groups;
 use crate::perimeter::{Buckets, Store};
-use crate::queues::{QueueId, Queues, Stage};
+use crate::queues::{QueueId, Queues, Stage, reserve};
 use crate::session::{Entry, Session};
 use crate::stream::{Site, Step, Stream};
 use crate::wheel::Wheel;
@@ -33,6 +33,9 @@ pub(crate) struct Work {
 
 static WHEELS: AtomicU32 = AtomicU32::new(0);
 
+/// Timers that memory is taken for, for each bucket.
+const TIMERS: usize = 4;
+
 impl Work {
     pub(crate) fn new(buckets: u32) -> Work {
         Work {
@@ -46,6 +49,21 @@ impl Work {
             draining: Vec::with_capacity(64),
             foreign: Vec::with_capacity(64),
         }
+    }
+
+    /// Takes memory for runs of so many messages.
+    pub(crate) fn reserve(&mut self, messages: usize) {
+        reserve(&mut self.spare, messages);
+        // One for each core that could wait while another is entered.
+        self.aside
+            .resize_with(self.aside.len().max(8), || (QueueId::TAIL, Run::new()));
+        for (_, run) in &mut self.aside {
+            reserve(run, messages);
+        }
+        self.groups.reserve(messages);
+        // A shared bucket may be in the wheels of several processors, one entry being stale.
+        self.wheel.reserve(TIMERS * self.groups.buckets());
+        self.foreign.reserve(messages);
     }
 
     /// Sees to it that the bucket's deadline is in some processor's wheel.

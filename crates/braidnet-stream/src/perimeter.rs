@@ -80,7 +80,7 @@ impl Buckets {
                 let bucket = Bucket::open(BucketId(id as u16), stream, &has);
                 let guarded = Guarded {
                     bucket,
-                    outbox: Vec::with_capacity(64),
+                    outbox: Vec::with_capacity(256),
                 };
                 SharedBucket {
                     guarded: Lock::new(lock, LockClass::Connection, guarded),

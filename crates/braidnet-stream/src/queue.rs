@@ -442,12 +442,15 @@ impl MessageQueue {
     }
 }
 
+/// Bytes of a small message: a queue takes memory for as many when it is made, within bounds.
+const SMALL: usize = 256;
+
 impl State {
     fn new(low_bytes: usize, high_bytes: usize) -> State {
         State {
             low_bytes,
             high_bytes,
-            bands: Bands::default(),
+            bands: Bands::with_capacity((high_bytes / SMALL).clamp(64, 4096)),
             bytes: 0,
             full: false,
             closed: false,

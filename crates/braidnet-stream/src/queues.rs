@@ -62,11 +62,25 @@ pub(crate) struct Queues {
     ready: u64,
 }
 
+/// Gives an empty run memory for so many messages.
+pub(crate) fn reserve(run: &mut Run, messages: usize) {
+    if run.is_empty() && run.capacity() < messages {
+        *run = Run::with_capacity(messages);
+    }
+}
+
 impl Queues {
     pub(crate) fn new() -> Queues {
         Queues {
             runs: Box::new(core::array::from_fn(|_| Run::new())),
             ready: 0,
+        }
+    }
+
+    /// Takes memory for runs of so many messages.
+    pub(crate) fn reserve(&mut self, messages: usize) {
+        for run in self.runs.iter_mut() {
+            reserve(run, messages);
         }
     }
 

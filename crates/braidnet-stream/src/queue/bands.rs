@@ -41,6 +41,14 @@ fn rank(message: &Message) -> u16 {
 }
 
 impl Bands {
+    /// Empty, with room for so many plain messages.
+    pub(super) fn with_capacity(messages: usize) -> Bands {
+        Bands {
+            plain: VecDeque::with_capacity(messages),
+            ..Bands::default()
+        }
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.plain.len() + self.urgent_len
