@@ -48,6 +48,9 @@ pub struct Config {
     pub syn_ack_retransmissions: u8,
     /// Upper bound of segments kept out of order; fewer if they are small, see `docs/rfc-departures.md`.
     pub reassembly_segments: u32,
+    /// Segments out of order for which memory is taken when the connection opens, so that they ask the allocator for nothing
+    /// when they come. At most `reassembly_segments` count.
+    pub reassembly_reserve: u32,
     /// Challenge ACKs that one connection may send in any five seconds (RFC 5961 §7).
     pub challenge_acks: u8,
 }
@@ -73,6 +76,7 @@ impl Default for Config {
             syn_retransmissions: 7,
             syn_ack_retransmissions: 5,
             reassembly_segments: 8192,
+            reassembly_reserve: 0,
             challenge_acks: 10,
         }
     }

@@ -46,6 +46,15 @@ impl<P: Payload> Reassembly<P> {
         }
     }
 
+    /// The same with memory for so many pieces.
+    pub(crate) fn reserving(mut self, pieces: u32) -> Self {
+        let pieces = (pieces as usize).min(self.max_pieces);
+        self.pieces.reserve(pieces);
+        // Pieces that do not touch have others missing between them.
+        self.ranges.reserve(pieces / 2);
+        self
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()

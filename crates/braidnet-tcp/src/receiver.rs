@@ -67,7 +67,8 @@ impl<P: Payload> Receiver<P> {
             delayed_ack: Timer::OFF,
             delayed_ack_ns: nanos(config.delayed_ack),
             fin: None,
-            reassembly: Reassembly::new(config.reassembly_segments),
+            reassembly: Reassembly::new(config.reassembly_segments)
+                .reserving(config.reassembly_reserve),
             ts_recent_at: Instant::ZERO,
             buffer_bytes: config.receive_buffer_bytes,
             irs: SeqNumber::default(),
