@@ -25,7 +25,7 @@ pub fn direction(depth: usize, packet_max: usize) -> (MemoryTransmitter, MemoryR
             packet_max,
             counters: Counters::default(),
         },
-        held_back: Run::new(),
+        held_back: Run::with_capacity(2 * depth),
     };
     let receiver = MemoryReceiver {
         ring: consumer,
@@ -70,7 +70,7 @@ pub struct MemoryTransmitter {
     /// exclusively and pays nothing for it.
     way: RefCell<Way>,
     gate: Gate,
-    /// Empty between calls; kept for its memory.
+    /// Empty between calls; kept for its memory, which it has from the beginning.
     held_back: Run,
 }
 
@@ -173,7 +173,7 @@ impl Transmitter for MemoryTransmitter {
                 packet_max: self.gate.packet_max,
                 counters: Counters::default(),
             },
-            held_back: Run::new(),
+            held_back: Run::with_capacity(self.held_back.capacity()),
         }))
     }
 
