@@ -135,9 +135,13 @@ impl Slot {
     }
 }
 
+/// Segments that one turn may make at most of the usual windows.
+const SHELLS: usize = 1 << 13;
+
 thread_local! {
     /// Empty between calls; kept for its memory.
-    static PASSED: core::cell::RefCell<Run> = const { core::cell::RefCell::new(Run::new()) };
+    static PASSED: core::cell::RefCell<Run> =
+        core::cell::RefCell::new(Run::with_capacity(SHELLS));
 }
 
 impl Module for Compose {

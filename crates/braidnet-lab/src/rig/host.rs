@@ -1,5 +1,6 @@
 //! One stack: what is known of it before it has a device, and how it is planned.
 
+use super::warm::warm;
 use super::watch::WatchedStack;
 use crate::config::{Transport, TtcpConfig};
 use crate::deal::{Dealer, SERVICE_PORT};
@@ -10,7 +11,7 @@ use braidnet_inet::tcp::{Listeners, Tcp, TcpConfig};
 use braidnet_inet::udp::UdpPorts;
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout};
 use braidnet_message::{Arena, Pool};
-use braidnet_process::{Application, Architecture, Mailboxes, Plan, Worker};
+use braidnet_process::{Application, Mailboxes, Plan, Worker};
 use braidnet_stream::{
     BucketId, ConnectionId, Control, Direction, ModuleId, Parcel, Stream, StreamBuilder, Verb,
 };
@@ -21,6 +22,8 @@ use std::sync::Arc;
 
 /// Buckets of a stack: some hundreds (DESIGN.md).
 const BUCKETS: u32 = 256;
+/// Segments out of order that a connection has memory for from the beginning.
+const REASSEMBLY: u32 = 256;
 /// Bytes in a queue between clusters at which its feeder goes on, and at which it stops.
 const WATER_MARKS: (usize, usize) = (128 << 10, 512 << 10);
 
@@ -125,6 +128,7 @@ fn tcp_config(config: &TtcpConfig) -> TcpConfig {
             send_buffer_bytes: config.window_bytes,
             congestion: config.congestion,
             nagle: false,
+            reassembly_reserve: REASSEMBLY,
             ..braidnet_tcp::Config::default()
         },
         mtu: config.mtu,
@@ -169,13 +173,18 @@ impl Stack {
     /// The workers, and what can be seen of them.
     pub(super) fn workers(
         self,
-        architecture: Architecture,
+        config: &TtcpConfig,
         wakers: &[Unparker],
         prefix: &'static str,
         application: &mut dyn FnMut(usize) -> Box<dyn Application>,
     ) -> Result<Turned, LabError> {
         let stream = self.plan.stream.clone();
-        let mut processors = self.plan.workers(architecture, wakers, application)?;
+        let mut processors = self
+            .plan
+            .workers(config.architecture, wakers, application)?;
+        for worker in processors.iter_mut().flatten() {
+            warm(worker, config);
+        }
         let counters = processors
             .iter_mut()
             .flatten()

@@ -2,6 +2,7 @@
 
 mod host;
 mod loads;
+mod warm;
 mod watch;
 
 pub(crate) use host::Opening;
@@ -95,7 +96,7 @@ fn one_stack(config: &TtcpConfig, wakers: &[Unparker]) -> Result<Rig, LabError> 
     })?;
     stack.listen(config.transport, config.connections)?;
     let mut applications = loads::datagram_sources(config, &stack, &content, &lines, &dealt);
-    let turned = stack.workers(config.architecture, wakers, "", &mut applications)?;
+    let turned = stack.workers(config, wakers, "", &mut applications)?;
     let received = match receives {
         true => Received::Module(loads::receiver_name(config)),
         false => Received::Far,
@@ -172,10 +173,8 @@ fn two_stacks(
     } else {
         ("receiver.", "sender.")
     };
-    let near = near.workers(config.architecture, wakers, near_name, &mut |_| {
-        Box::new(NoApplication)
-    })?;
-    let far = far.workers(config.architecture, wakers, far_name, &mut applications)?;
+    let near = near.workers(config, wakers, near_name, &mut |_| Box::new(NoApplication))?;
+    let far = far.workers(config, wakers, far_name, &mut applications)?;
     let opening = match config.transport {
         Transport::Tcp => Opening::new(&far, tcp, &flows, far_lines.into_iter()),
         Transport::Udp => None,
