@@ -34,7 +34,7 @@ pub use braidnet_process::Architecture;
 pub use braidnet_wire::time::{Duration, Instant};
 pub use config::{Secrets, StackConfig};
 pub use error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
-pub use server::{Jobs, Server, ServerBuilder};
+pub use server::{Jobs, Processors, Server, ServerBuilder};
 pub use services::{DatagramService, Io, Service, Session, Ticket};
 pub use stack::{Connection, Event, Stack};
 pub use wiring::Above;

@@ -8,14 +8,19 @@ use braidnet_device::Device;
 use braidnet_inet::tcp::Listeners;
 use braidnet_message::{Arena, Kind, Message, Pool};
 use braidnet_process::{
-    Architecture, Mailboxes, NoApplication, Plan, Running, RunningConfig, Suspended, Worker,
+    Architecture, Mailboxes, NoApplication, Plan, PlanError, Running, RunningConfig, Suspended,
+    Worker,
 };
 use braidnet_stream::junction::Placement;
 use braidnet_stream::{
-    BucketId, ConnectionId, Control, Counters, Direction, ModuleId, Parcel, Stream, Verb,
+    BucketId, ConnectionId, Control, Counters, Direction, ModuleId, Next, Parcel, Processor,
+    Stream, Verb,
 };
 use braidnet_sync::lock::LockKind;
+use braidnet_sync::parker::{Parker, Unparker};
+use braidnet_wire::time::Instant;
 use std::collections::{BTreeMap, HashMap};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Puts a [`Server`] together.
@@ -109,6 +114,31 @@ impl ServerBuilder {
     /// # Errors
     /// If anything of that cannot be done; nothing is left behind then.
     pub fn start(self, device: impl Device) -> Result<Server, StackError> {
+        let suspended = Suspended::spawn(&self.running, self.processors)?;
+        let Server { driver, parts } = self.wire(device, suspended.wakers())?;
+        Ok(Server {
+            driver: suspended.start(driver),
+            parts,
+        })
+    }
+
+    /// The same server without a thread of its own, for a caller who turns it: a simulation, or a loop that has other things
+    /// to do as well.
+    ///
+    /// # Errors
+    /// If the device cannot be opened or the stack not be wired.
+    pub fn turned(self, device: impl Device) -> Result<Server<Processors>, StackError> {
+        let wakers: Vec<Unparker> = (0..self.processors)
+            .map(|_| Parker::new().unparker())
+            .collect();
+        self.wire(device, &wakers)
+    }
+
+    fn wire(
+        self,
+        device: impl Device,
+        wakers: &[Unparker],
+    ) -> Result<Server<Processors>, StackError> {
         let capabilities = *device.capabilities();
         let tcp_ports: Vec<u16> = self.tcp.keys().copied().collect();
         let udp_ports: Vec<u16> = self.udp.keys().copied().collect();
@@ -120,8 +150,9 @@ impl ServerBuilder {
         for port in udp_ports {
             wired.ports.bind(port)?;
         }
+        let stream = wired.wiring.stream;
         let plan = Plan {
-            stream: wired.wiring.stream.clone(),
+            stream: stream.clone(),
             bottom: wired.wiring.bottom,
             split: Some(wired.services),
             buckets: self.config.buckets,
@@ -134,30 +165,31 @@ impl ServerBuilder {
         };
         let placement = plan
             .placement(self.architecture, self.processors)
-            .map_err(braidnet_process::PlanError::from)?;
-        let suspended = Suspended::spawn(&self.running, self.processors)?;
-        let mut processors = plan.workers(self.architecture, suspended.wakers(), &mut |_| {
-            Box::new(NoApplication)
-        })?;
+            .map_err(PlanError::from)?;
+        let mut processors =
+            plan.workers(self.architecture, wakers, &mut |_| Box::new(NoApplication))?;
         let counters = processors
             .iter_mut()
             .flatten()
             .map(|worker| worker.cluster().counters().clone())
             .collect();
-        let mailboxes = processors[0][0].mailboxes();
-        Ok(Server {
-            running: suspended.start(processors),
+        let jobs = Jobs {
+            services: wired.services,
+            stream: stream.clone(),
+            mailboxes: processors[0][0].mailboxes(),
+            arena,
+        };
+        let parts = Parts {
             placement,
-            jobs: Jobs {
-                services: wired.services,
-                stream: wired.wiring.stream.clone(),
-                mailboxes,
-                arena,
-            },
+            jobs,
             listeners: wired.listeners,
-            stream: wired.wiring.stream,
+            stream,
             counters,
             buckets: self.config.buckets,
+        };
+        Ok(Server {
+            driver: processors,
+            parts,
         })
     }
 }
@@ -165,9 +197,18 @@ impl ServerBuilder {
 /// Bytes between the clusters of `task`: where the lower one stops, and where it goes on.
 const WATER_MARKS: (usize, usize) = (1 << 20, 4 << 20);
 
-/// A stack that runs on processors of its own until it is stopped or dropped.
-pub struct Server {
-    running: Running<Vec<Worker>>,
+/// What turns a [`Server`] that has no thread of its own: for each processor its workers.
+pub type Processors = Vec<Vec<Worker>>;
+
+/// A stack with services: on processors of its own until it is stopped or dropped, or turned by whoever
+/// [asked for that](ServerBuilder::turned).
+pub struct Server<Driver = Running<Vec<Worker>>> {
+    driver: Driver,
+    parts: Parts,
+}
+
+/// What is the same whoever turns it.
+struct Parts {
     placement: Placement,
     jobs: Jobs,
     listeners: Arc<Listeners>,
@@ -176,17 +217,17 @@ pub struct Server {
     buckets: u32,
 }
 
-impl Server {
+impl<Driver> Server<Driver> {
     /// How its junctions are placed.
     pub fn placement(&self) -> &Placement {
-        &self.placement
+        &self.parts.placement
     }
 
     /// Every counter that is not zero, as `module.name`, summed over the processors.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
-        for counters in &self.counters {
-            counters.collect(&self.stream, &mut all);
+        for counters in &self.parts.counters {
+            counters.collect(&self.parts.stream, &mut all);
         }
         all
     }
@@ -195,20 +236,20 @@ impl Server {
     pub fn connections(&self) -> u64 {
         let sum = |name| {
             let of_one =
-                |counters: &Arc<Counters>| counters.value(&self.stream, Services::NAME, name);
-            self.counters.iter().map(of_one).sum::<u64>()
+                |counters: &Arc<Counters>| counters.value(&self.parts.stream, Services::NAME, name);
+            self.parts.counters.iter().map(of_one).sum::<u64>()
         };
         sum("opened").saturating_sub(sum("closed"))
     }
 
     /// A way to give sessions work back that was done elsewhere.
     pub fn jobs(&self) -> Jobs {
-        self.jobs.clone()
+        self.parts.jobs.clone()
     }
 
     /// Takes no new connections; those that exist go on.
     pub fn stop_listening(&self) {
-        self.listeners.stop_all();
+        self.parts.listeners.stop_all();
     }
 
     /// Takes no new connections, and lets every [`Session`](crate::Session) know that it should finish.
@@ -227,21 +268,42 @@ impl Server {
             services,
             mut mailboxes,
             ..
-        } = self.jobs.clone();
-        let mut pool = self.jobs.pool();
+        } = self.parts.jobs.clone();
+        let mut pool = self.parts.jobs.pool();
         // Bucket 0 is the device's and has no connections.
-        for bucket in 1..self.buckets {
+        for bucket in 1..self.parts.buckets {
             let everybody = ConnectionId::new(BucketId(bucket as u16), u32::MAX, 0);
             // Where the stack's memory is used up, the connections of the bucket end without a word.
             if let Some(message) = Control::new(verb).message(everybody, &mut pool) {
-                mailboxes.send(Parcel::new(&self.stream, services, Direction::Up, message));
+                mailboxes.send(Parcel::new(
+                    &self.parts.stream,
+                    services,
+                    Direction::Up,
+                    message,
+                ));
             }
         }
     }
+}
 
+impl Server {
     /// Ends every processor after its current turn, and takes the stack down.
     pub fn stop(self) {
-        drop(self.running.stop());
+        drop(self.driver.stop());
+    }
+}
+
+impl Processor for Server<Processors> {
+    fn turn(&mut self, now: Instant, budget: usize) -> Next {
+        self.driver.turn(now, budget)
+    }
+
+    fn has_work(&self) -> bool {
+        self.driver.has_work()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.driver.fd()
     }
 }
 
