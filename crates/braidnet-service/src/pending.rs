@@ -12,6 +12,20 @@ pub(crate) struct Pending {
     bytes: usize,
 }
 
+/// What gathering came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Widened {
+    /// There is more in one piece.
+    More,
+    /// All there is, or as much as was asked for, is in one piece already.
+    Nothing,
+    /// The stack's memory is used up.
+    NoBuffer,
+}
+
+/// Bytes that are gathered at least, where there are as many.
+const LEAST_GATHERED: usize = 1024;
+
 /// A message of at most this many bytes is copied behind the one before it, where there is room.
 const SMALL: usize = 512;
 
@@ -49,17 +63,31 @@ impl Pending {
         self.messages.is_empty()
     }
 
-    /// The first `n` bytes, or all if there are less, in one piece; `None` without a buffer to gather them in.
-    pub(crate) fn gather(&mut self, n: usize, pool: &mut Pool) -> Option<&[u8]> {
-        let n = n.min(self.bytes);
-        while self.messages.front()?.total_len() < n && self.messages.len() > 1 {
-            let mut first = self.messages.pop_front()?;
-            let next = self.messages.pop_front()?;
-            first.push_continuation(next);
-            self.messages.push_front(first);
+    /// The bytes at the front that lie in one piece.
+    pub(crate) fn front(&self) -> &[u8] {
+        self.messages.front().map_or(&[], Message::bytes)
+    }
+
+    /// Gathers more bytes at the front into one piece, of `most` at most: twice as many as before, or all there are, so that
+    /// gathering on and on costs no more than a few copies.
+    pub(crate) fn widen(&mut self, most: usize, pool: &mut Pool) -> Widened {
+        let have = self.front().len();
+        let wanted = (2 * have).max(LEAST_GATHERED).min(most).min(self.bytes);
+        if wanted <= have {
+            return Widened::Nothing;
         }
-        let first = self.messages.front_mut()?;
-        first.pull_up(n, pool).then(|| &first.bytes()[..n])
+        let Some(mut gathered) = pool.allocate(0, wanted) else {
+            return Widened::NoBuffer;
+        };
+        if let Some(room) = gathered.append(wanted) {
+            let mut at = 0;
+            for message in &self.messages {
+                at += message.copy_to_slice(&mut room[at..]);
+            }
+        }
+        self.strip(wanted);
+        self.push_front(gathered);
+        Widened::More
     }
 
     /// Drops the first `n` bytes, or all if there are less; how many.
@@ -130,6 +158,19 @@ mod tests {
         assert!(pending.messages.len() < 10, "{}", pending.messages.len());
     }
 
+    #[test]
+    fn gathering_and_stripping_can_go_on_for_ever() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let mut pending = Pending::default();
+        for _ in 0..1000 {
+            pending.push(pool.copy_from_slice(64, &[1; 1000]).unwrap());
+            pending.push(pool.copy_from_slice(64, &[2; 1000]).unwrap());
+            assert_eq!(pending.widen(16 << 10, &mut pool), Widened::More);
+            pending.strip(1990);
+        }
+        assert_eq!(pending.bytes, 10_000);
+    }
+
     proptest! {
         #[test]
         fn bytes_keep_their_order(
@@ -142,9 +183,12 @@ mod tests {
                 pending.push(pool.copy_from_slice(64, &more).unwrap());
                 expected.extend(more);
                 if gather {
-                    let seen = pending.gather(gone, &mut pool).map(<[u8]>::to_vec);
-                    let wanted = &expected[..gone.min(expected.len())];
-                    prop_assert_eq!(seen.unwrap_or_default(), wanted);
+                    let before = pending.front().len();
+                    let widened = pending.widen(gone, &mut pool);
+                    let front = pending.front();
+                    prop_assert_eq!(front, &expected[..front.len()]);
+                    prop_assert_eq!(widened == Widened::More, front.len() > before);
+                    prop_assert!(widened == Widened::More || front.len() >= gone.min(expected.len()));
                 }
                 let stripped = pending.strip(gone);
                 expected.drain(..stripped);

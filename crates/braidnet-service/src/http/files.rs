@@ -41,6 +41,17 @@ impl Files {
         Ok(Http::new(Root::open(path.as_ref())?, self.queue.clone()))
     }
 
+    /// A reader for the server of `jobs`, for a caller who turns it.
+    pub fn reader(&self, jobs: &Jobs) -> FileReader {
+        FileReader {
+            queue: self.queue.clone(),
+            pool: jobs.pool(),
+            jobs: jobs.clone(),
+            scratch: vec![0; READ_BYTES],
+            patience: 0,
+        }
+    }
+
     /// Starts `threads` (at least one) threads that read for the server of `jobs`. Until then requests wait.
     ///
     /// # Errors
@@ -51,10 +62,11 @@ impl Files {
             threads: Vec::new(),
         };
         for number in 0..threads.max(1) {
-            let (queue, jobs) = (self.queue.clone(), jobs.clone());
+            let mut reader = self.reader(jobs);
+            reader.patience = BUFFER_WAITS;
             let thread = std::thread::Builder::new()
                 .name(format!("braidnet-files-{number}"))
-                .spawn(move || work(&queue, jobs))?;
+                .spawn(move || reader.work())?;
             started.threads.push(thread);
         }
         Ok(started)
@@ -170,6 +182,11 @@ impl Queue {
         }
     }
 
+    /// The next errand, if there is one now.
+    fn try_pop(&self) -> Option<Errand> {
+        self.lock().errands.pop_front()
+    }
+
     fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;
@@ -194,18 +211,43 @@ const READ_BYTES: usize = 64 << 10;
 const BUFFER_WAIT: Duration = Duration::from_millis(1);
 const BUFFER_WAITS: usize = 1000;
 
-/// The life of a thread.
-fn work(queue: &Queue, mut jobs: Jobs) {
-    let mut pool = jobs.pool();
-    let mut pool = pool.bind();
-    let mut scratch = vec![0; READ_BYTES];
-    while let Some(errand) = queue.pop() {
-        let (ticket, returns) = (errand.ticket, errand.returns.clone());
+/// Does what connections ask of files, on the thread of whoever turns it.
+pub struct FileReader {
+    queue: Arc<Queue>,
+    jobs: Jobs,
+    pool: Pool,
+    scratch: Vec<u8>,
+    /// How often it waits for a buffer.
+    patience: usize,
+}
+
+impl FileReader {
+    /// Carries out everything that waits, and says how much that was. It waits for the disk, and for nothing else.
+    pub fn turn(&mut self) -> usize {
+        let mut done = 0;
+        while let Some(errand) = self.queue.try_pop() {
+            self.carry_out(errand);
+            done += 1;
+        }
+        done
+    }
+
+    /// The life of a thread.
+    fn work(mut self) {
+        while let Some(errand) = self.queue.pop() {
+            self.carry_out(errand);
+        }
+    }
+
+    fn carry_out(&mut self, errand: Errand) {
+        let (ticket, returns) = (errand.ticket, errand.returns);
+        let mut pool = self.pool.bind();
         let mut desk = Desk {
-            queue,
+            queue: &self.queue,
             pool: &mut pool,
-            scratch: &mut scratch,
+            scratch: &mut self.scratch,
             mss: errand.mss,
+            patience: self.patience,
             segments: Segments {
                 envelope: errand.envelope,
                 open: None,
@@ -220,7 +262,7 @@ fn work(queue: &Queue, mut jobs: Jobs) {
             }
             Err(GivenUp) => envelope.set_note(FAILED),
         }
-        jobs.hand_back(ticket, envelope);
+        self.jobs.hand_back(ticket, envelope);
         pool.flush_away();
     }
 }
@@ -234,6 +276,7 @@ struct Desk<'a> {
     pool: &'a mut Pool,
     scratch: &'a mut [u8],
     mss: usize,
+    patience: usize,
     segments: Segments,
 }
 
@@ -291,7 +334,7 @@ impl Desk<'_> {
             rest = &rest[written..];
             if written == 0 {
                 waits += 1;
-                if waits > BUFFER_WAITS || self.queue.is_closed() {
+                if waits > self.patience || self.queue.is_closed() {
                     return Err(GivenUp);
                 }
                 std::thread::sleep(BUFFER_WAIT);

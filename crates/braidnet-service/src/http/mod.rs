@@ -42,7 +42,7 @@ mod response;
 mod root;
 mod session;
 
-pub use files::{FileThreads, Files};
+pub use files::{FileReader, FileThreads, Files};
 pub use root::DirectoryError;
 pub use session::Http;
 

@@ -5,7 +5,7 @@ use super::request::{Parsed, Request, parse};
 use super::response::{Status, plain};
 use super::root::Root;
 use super::{HEAD_TIME, IDLE_TIME, MAX_HEAD, STALL_TIME};
-use crate::pending::Pending;
+use crate::pending::{Pending, Widened};
 use braidnet::message::Message;
 use braidnet::wire::address::Tuple;
 use braidnet::{Instant, Io, Service, Session};
@@ -53,7 +53,7 @@ struct Conversation {
     queue: Arc<Queue>,
     /// Received, and not understood yet: the peer may send on only as requests are taken.
     received: Pending,
-    /// Bytes of it that hold no end of a line.
+    /// Bytes of it that have been looked at and hold no whole head.
     searched: usize,
     /// Bytes of a request's body that are still to be read over.
     skip: u64,
@@ -134,38 +134,43 @@ impl Conversation {
             }
             return false;
         }
-        let Some(head) = self.received.gather(MAX_HEAD, io.pool()) else {
-            io.abort();
-            return false;
-        };
-        let parsed =
-            if head.len() < MAX_HEAD && !head[self.searched.min(head.len())..].contains(&b'\n') {
-                Parsed::Partial
-            } else {
+        let first_look = self.searched == 0;
+        loop {
+            let head = self.received.front();
+            let has_line = head[self.searched.min(head.len())..].contains(&b'\n');
+            let parsed = if has_line || head.len() >= MAX_HEAD {
                 parse(head)
+            } else {
+                Parsed::Partial
             };
-        let first = self.searched == 0;
-        self.searched = head.len();
-        match parsed {
-            Parsed::Request(len, request) => {
-                io.took(self.received.strip(len));
-                self.searched = 0;
-                self.open_file(request, io);
-                true
-            }
-            Parsed::Refused(status) => {
-                self.refuse(status, io);
-                true
-            }
-            Parsed::Partial => {
-                if self.ended {
-                    self.finish(io);
-                } else if first {
-                    io.wake_at(io.now() + HEAD_TIME);
+            match parsed {
+                Parsed::Request(len, request) => {
+                    io.took(self.received.strip(len));
+                    self.searched = 0;
+                    self.open_file(request, io);
+                    return true;
                 }
-                false
+                Parsed::Refused(status) => {
+                    self.refuse(status, io);
+                    return true;
+                }
+                Parsed::Partial => self.searched = head.len(),
+            }
+            match self.received.widen(MAX_HEAD, io.pool()) {
+                Widened::More => {}
+                Widened::Nothing => break,
+                Widened::NoBuffer => {
+                    io.abort();
+                    return false;
+                }
             }
         }
+        if self.ended {
+            self.finish(io);
+        } else if first_look {
+            io.wake_at(io.now() + HEAD_TIME);
+        }
+        false
     }
 
     fn open_file(&mut self, request: Box<Request>, io: &mut Io<'_, '_>) {
