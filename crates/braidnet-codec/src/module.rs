@@ -72,8 +72,7 @@ const LOST: Counter = Counter(2);
 #[derive(Default)]
 struct Streams {
     slots: Vec<Option<Stream>>,
-    /// Records completed in this call, and slots that have something to report. Kept for their memory.
-    whole: Run,
+    /// Slots that have something to report; empty between calls, kept for its memory.
     touched: Vec<usize>,
 }
 
@@ -100,13 +99,13 @@ impl Streams {
             .filter(|stream| stream.id == id)
     }
 
-    /// Takes a piece of a stream and puts the records that it completes into `whole`.
-    fn take(&mut self, piece: Message, whole: &mut Run, cx: &mut Context<'_>) {
+    /// Takes a piece of a stream and hands the records on that it completes.
+    fn take(&mut self, piece: Message, cx: &mut Context<'_>) {
         let id = ConnectionId(piece.connection());
         let Some(stream) = self.slot(id).filter(|stream| !stream.failed) else {
             return cx.drop(piece, LOST);
         };
-        if !stream.take(piece, whole, cx) {
+        if !stream.take(piece, cx) {
             stream.failed = true;
             stream.partial = None;
             cx.count(UNFRAMED, 1);
@@ -128,9 +127,9 @@ impl Streams {
 }
 
 impl Stream {
-    /// Takes a piece of the stream and puts the records that it completes into `whole`. False if there is no telling any more
-    /// where records begin.
-    fn take(&mut self, mut piece: Message, whole: &mut Run, cx: &mut Context<'_>) -> bool {
+    /// Takes a piece of the stream and hands the records on that it completes. False if there is no telling any more where
+    /// records begin.
+    fn take(&mut self, mut piece: Message, cx: &mut Context<'_>) -> bool {
         loop {
             let Some(chunk) = piece.blocks().next() else {
                 return true;
@@ -166,7 +165,8 @@ impl Stream {
                 });
                 self.number += 1;
                 self.credit += core::mem::take(&mut self.partial_bytes);
-                whole.push(record);
+                cx.count(RECORDS, 1);
+                cx.up(record);
             }
             match rest {
                 Some(rest) => piece = rest,
@@ -255,17 +255,13 @@ impl<U: RecordUser> Module for Records<U> {
 
     fn core(&self, state: &mut dyn State, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let streams = state.of::<Streams>();
-        let mut whole = core::mem::take(&mut streams.whole);
         for message in run.drain() {
             if message.kind() == Kind::Data {
-                streams.take(message, &mut whole, cx);
+                streams.take(message, cx);
             } else {
                 self.told(&message, streams);
             }
         }
-        cx.count(RECORDS, whole.len() as u64);
-        run.append(&mut whole);
-        streams.whole = whole;
         streams.report(cx);
     }
 
