@@ -62,6 +62,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             break;
         }
     }
-    server.stop();
+    server.stop()?;
     Ok(())
 }

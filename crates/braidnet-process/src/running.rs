@@ -125,6 +125,11 @@ impl<P> Running<P> {
         self.group.is_finished()
     }
 
+    /// Whether some thread has ended. Before [`cancel`](Running::cancel) only a panic does that.
+    pub fn has_finished_one(&self) -> bool {
+        self.group.has_finished_one()
+    }
+
     /// What wakes each thread.
     pub fn wakers(&self) -> &[Unparker] {
         self.group.unparkers()

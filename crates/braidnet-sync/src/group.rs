@@ -237,6 +237,11 @@ impl<R> ThreadGroup<R> {
         self.threads.iter().all(thread::JoinHandle::is_finished)
     }
 
+    /// Whether some member has ended: of its own accord, after [`cancel`](ThreadGroup::cancel), or by a panic.
+    pub fn has_finished_one(&self) -> bool {
+        self.threads.iter().any(thread::JoinHandle::is_finished)
+    }
+
     /// Waits for every member, and answers what each returned, by index. It does not cancel; a group that was never
     /// started is dismissed.
     pub fn join(mut self) -> Vec<Result<R, MemberError>> {
@@ -310,7 +315,7 @@ mod tests {
             (group.len(), group.is_empty(), group.unparkers().len()),
             (4, false, 4)
         );
-        assert!(!group.is_finished());
+        assert!(!group.is_finished() && !group.has_finished_one());
         assert_eq!(ran.load(Ordering::Relaxed), 0);
         group.start();
         group.start();

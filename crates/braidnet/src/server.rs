@@ -16,6 +16,7 @@ use braidnet_stream::{
     BucketId, ConnectionId, Control, Counters, Direction, ModuleId, Next, Parcel, Processor,
     Stream, Verb,
 };
+use braidnet_sync::group::MemberError;
 use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::{Parker, Unparker};
 use braidnet_wire::time::Instant;
@@ -287,9 +288,20 @@ impl<Driver> Server<Driver> {
 }
 
 impl Server {
+    /// Whether a processor has panicked. Its connections are lost then, and others may wait for it in vain: stop.
+    pub fn is_broken(&self) -> bool {
+        self.driver.has_finished_one()
+    }
+
     /// Ends every processor after its current turn, and takes the stack down.
-    pub fn stop(self) {
-        drop(self.driver.stop());
+    ///
+    /// # Errors
+    /// If a processor had panicked.
+    pub fn stop(self) -> Result<(), MemberError> {
+        self.driver
+            .stop()
+            .into_iter()
+            .try_for_each(|finished| finished.map(drop))
     }
 }
 

@@ -1,0 +1,73 @@
+//! A server on processors of its own.
+
+use braidnet::device::{Capabilities, memory};
+use braidnet::message::Message;
+use braidnet::sync::group::MemberError;
+use braidnet::wire::address::Tuple;
+use braidnet::{
+    Architecture, Instant, Io, Server, ServerBuilder, Service, Session, Stack, StackConfig,
+};
+
+/// Sends back what it receives, and panics when it receives an exclamation mark.
+struct Touchy;
+
+impl Service for Touchy {
+    fn open(&self, _: &Tuple) -> Box<dyn Session> {
+        Box::new(Touchy)
+    }
+}
+
+impl Session for Touchy {
+    fn data(&mut self, message: Message, io: &mut Io<'_, '_>) {
+        assert!(!message.bytes().contains(&b'!'), "I was shouted at");
+        io.took(message.total_len());
+        let _ = io.send(message);
+    }
+}
+
+/// Says `text` to a server and turns the client until `done`.
+fn say(
+    architecture: Architecture,
+    text: &[u8],
+    done: impl Fn(&mut Stack, &Server) -> bool,
+) -> Server {
+    let (near, far) = memory::wire(Capabilities::ip(1500), 256);
+    let mut client = Stack::new(&StackConfig::new("10.0.0.1".parse().unwrap()), near).unwrap();
+    let server = ServerBuilder::new(StackConfig::new("10.0.0.2".parse().unwrap()))
+        .architecture(architecture, 2)
+        .tcp(7, Touchy)
+        .start(far)
+        .unwrap();
+    let call = client.connect("10.0.0.2:7".parse().unwrap()).unwrap();
+    let mut rest = text;
+    let mut now = Instant::ZERO;
+    while !done(&mut client, &server) {
+        now = Instant::from_nanos(now.nanos() + 1000);
+        client.turn(now);
+        let sent = client.send(call, rest).unwrap_or(0);
+        rest = &rest[sent..];
+        std::thread::yield_now();
+    }
+    server
+}
+
+#[test]
+fn a_panic_of_a_processor_is_noticed_and_reported() {
+    for architecture in Architecture::ALL {
+        let broken = say(architecture, b"hello!", |_, server| server.is_broken());
+        let error = broken.stop().unwrap_err();
+        assert!(matches!(error, MemberError::Panicked(_)), "{error}");
+        assert!(error.to_string().contains("I was shouted at"), "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_is_stopped_had_nothing_to_report() {
+    for architecture in Architecture::ALL {
+        let whole = say(architecture, b"hello", |_, server| {
+            server.connections() == 1
+        });
+        assert!(!whole.is_broken());
+        whole.stop().unwrap();
+    }
+}
