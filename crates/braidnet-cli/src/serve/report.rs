@@ -90,7 +90,7 @@ pub fn ended(counters: &BTreeMap<String, u64>, meter: &Meter, open: u64) {
 /// The line that shows how it goes.
 pub struct Status {
     bar: ProgressBar,
-    before: Option<Sample>,
+    before: Sample,
 }
 
 #[derive(Clone, Copy)]
@@ -100,14 +100,25 @@ struct Sample {
     sent: Traffic,
 }
 
+impl Sample {
+    fn take(meter: &Meter) -> Sample {
+        Sample {
+            at: Instant::now(),
+            received: meter.received(),
+            sent: meter.sent(),
+        }
+    }
+}
+
 impl Status {
     /// On the terminal that standard error is, or hidden.
-    pub fn new() -> Status {
+    pub fn new(meter: &Meter) -> Status {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
             bar.set_style(style);
         }
-        Status { bar, before: None }
+        let before = Sample::take(meter);
+        Status { bar, before }
     }
 
     /// Shows what has happened since it was last shown.
@@ -115,32 +126,22 @@ impl Status {
         if self.bar.is_hidden() {
             return;
         }
-        let sample = Sample {
-            at: Instant::now(),
-            received: meter.received(),
-            sent: meter.sent(),
+        let sample = Sample::take(meter);
+        let before = core::mem::replace(&mut self.before, sample);
+        let seconds = sample.at.duration_since(before.at).as_secs_f64();
+        let rate = |now: Traffic, then: Traffic| {
+            let per_second = |count: u64| (count as f64 / seconds.max(f64::EPSILON)) as u64;
+            let packets = per_second(now.packets.saturating_sub(then.packets));
+            let bytes = per_second(now.bytes.saturating_sub(then.bytes));
+            format!("{packets} packets/s {}/s", size(bytes))
         };
-        if let Some(before) = self.before.replace(sample) {
-            let seconds = sample
-                .at
-                .duration_since(before.at)
-                .as_secs_f64()
-                .max(f64::EPSILON);
-            let rate = |now: Traffic, then: Traffic| {
-                let per_second = |count: u64| (count as f64 / seconds) as u64;
-                let packets = per_second(now.packets.saturating_sub(then.packets));
-                let bytes = per_second(now.bytes.saturating_sub(then.bytes));
-                format!("{packets} packets/s {}/s", size(bytes))
-            };
-            self.bar.set_message(format!(
-                "{}, in {}, out {}, {}",
-                count(server.connections(), "connection"),
-                rate(sample.received, before.received),
-                rate(sample.sent, before.sent),
-                summary(&drops(&server.counters(), &sample.received, &sample.sent)),
-            ));
-            self.bar.tick();
-        }
+        self.bar.set_message(format!(
+            "{}, in {}, out {}, {}",
+            count(server.connections(), "connection"),
+            rate(sample.received, before.received),
+            rate(sample.sent, before.sent),
+            summary(&drops(&server.counters(), &sample.received, &sample.sent)),
+        ));
     }
 }
 

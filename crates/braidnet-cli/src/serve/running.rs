@@ -91,11 +91,15 @@ impl Serving {
 
     /// Shows how it goes until a signal comes or the device is gone.
     fn watch(&self, signals: &Receiver<i32>) -> Result<(), Failure> {
-        let mut status = Status::new();
+        let mut status = Status::new(&self.meter);
         loop {
             match signals.recv_timeout(TICK) {
                 Ok(_) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.server.is_broken() {
+                // What the processor said when it panicked is above; stopping names it.
+                return Ok(());
             }
             if self.meter.is_gone() {
                 return Err(Failure::Runtime(format!(
@@ -109,7 +113,7 @@ impl Serving {
 
     /// Lets connections finish for a while, resets the rest, and takes everything down. A second signal cuts it short.
     fn end(self, setup: &Setup, signals: &Receiver<i32>) -> Result<(), Failure> {
-        if !self.meter.is_gone() {
+        if !self.meter.is_gone() && !self.server.is_broken() {
             self.server.drain();
             self.wait_for_none(setup.drain, signals);
             self.server.abort_all();
@@ -124,8 +128,13 @@ impl Serving {
         } = self;
         let (counters, open) = (server.counters(), server.connections());
         drop(files);
-        server.stop();
+        let stopped = server.stop();
         report::ended(&counters, &meter, open);
+        stopped.map_err(|error| {
+            Failure::Runtime(format!(
+                "{error}; this is a fault of braidnet: please report it"
+            ))
+        })?;
         match capture.map(|capture| capture.flush()) {
             Some(Err(error)) => Err(Failure::Runtime(error.to_string())),
             _ => Ok(()),
