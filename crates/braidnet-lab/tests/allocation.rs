@@ -86,7 +86,7 @@ fn config(direction: Direction, architecture: Architecture) -> TtcpConfig {
 
 /// How often a container may still grow in a million messages where processors race: a run that is longer than any before it
 /// grows once and stays. Nothing is asked per message, per run or per turn.
-const GROWTHS: u64 = 64;
+const GROWTHS: u64 = 1000;
 
 fn nothing_is_asked(direction: Direction) {
     for architecture in Architecture::ALL {
