@@ -60,6 +60,13 @@ impl Run {
         }
     }
 
+    /// Takes the first `n` messages, in order, or all if there are fewer; those behind them move up. What the iterator still
+    /// holds when it is dropped is dropped with it.
+    pub fn drain_front(&mut self, n: usize) -> std::vec::Drain<'_, Message> {
+        let n = n.min(self.messages.len());
+        self.messages.drain(..n)
+    }
+
     /// Drops all messages.
     pub fn clear(&mut self) {
         self.messages.clear();

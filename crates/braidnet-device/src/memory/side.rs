@@ -3,9 +3,9 @@
 use super::bell::{Bell, LastRing};
 use crate::{Counters, DeviceError, DropReason, Receiver, Transmitter};
 use braidnet_message::{Kind, Message, Pool, Run};
+use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::spsc::{Consumer, Producer, ring};
-use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::mem;
 use std::os::fd::BorrowedFd;
@@ -25,7 +25,6 @@ pub fn direction(depth: usize, packet_max: usize) -> (MemoryTransmitter, MemoryR
             packet_max,
             counters: Counters::default(),
         },
-        held_back: Run::with_capacity(2 * depth),
     };
     let receiver = MemoryReceiver {
         ring: consumer,
@@ -46,7 +45,7 @@ enum Way {
     /// This transmitter's own.
     Alone(Line),
     /// Shared with other transmitters.
-    Shared(Arc<Mutex<Line>>),
+    Shared(Arc<Lock<Line>>),
     /// On its way from the first to the second; never seen outside [`Way::share`].
     Moving,
 }
@@ -55,7 +54,7 @@ impl Way {
     /// A second way, through the same line.
     fn share(&mut self) -> Way {
         let shared = match mem::replace(self, Way::Moving) {
-            Way::Alone(line) => Arc::new(Mutex::new(line)),
+            Way::Alone(line) => Arc::new(Lock::new(LockKind::Adaptive, LockClass::Queue, line)),
             Way::Shared(shared) => shared,
             Way::Moving => return Way::Moving,
         };
@@ -70,14 +69,11 @@ pub struct MemoryTransmitter {
     /// exclusively and pays nothing for it.
     way: RefCell<Way>,
     gate: Gate,
-    /// Empty between calls; kept for its memory, which it has from the beginning.
-    held_back: Run,
 }
 
 impl Line {
-    /// Takes packets off the front of `run` until it is empty or the ring full, and wakes the receiver. `held` is empty
-    /// before and after.
-    fn send(&mut self, gate: &mut Gate, run: &mut Run, held: &mut Run) {
+    /// Takes packets off the front of `run` until it is empty or the ring full, and wakes the receiver.
+    fn send(&mut self, gate: &mut Gate, run: &mut Run) {
         let producer = &mut self.producer;
         if producer.is_abandoned() {
             for message in run.drain() {
@@ -86,14 +82,14 @@ impl Line {
             }
             return;
         }
-        if producer.room_for(run.len()) >= run.len() {
-            producer.push_iter(&mut run.drain().filter_map(|message| gate.admit(message)));
-        } else {
-            // A run is drained as a whole, so what does not fit is put back.
-            mem::swap(run, held);
-            let mut waiting = held.drain();
-            producer.push_iter(&mut waiting.by_ref().filter_map(|message| gate.admit(message)));
-            run.extend(waiting);
+        // Twice or more only if packets were dropped, which take no room.
+        while !run.is_empty() {
+            let room = producer.room_for(run.len());
+            if room == 0 {
+                break;
+            }
+            let leaving = run.drain_front(room);
+            producer.push_iter(&mut leaving.filter_map(|message| gate.admit(message)));
         }
         self.bell.0.ring();
     }
@@ -158,10 +154,10 @@ impl Transmitter for MemoryTransmitter {
         if run.is_empty() {
             return;
         }
-        let (gate, held) = (&mut self.gate, &mut self.held_back);
+        let gate = &mut self.gate;
         match self.way.get_mut() {
-            Way::Alone(line) => line.send(gate, run, held),
-            Way::Shared(line) => line.lock().send(gate, run, held),
+            Way::Alone(line) => line.send(gate, run),
+            Way::Shared(line) => line.with(|line| line.send(gate, run)),
             Way::Moving => {}
         }
     }
@@ -173,7 +169,6 @@ impl Transmitter for MemoryTransmitter {
                 packet_max: self.gate.packet_max,
                 counters: Counters::default(),
             },
-            held_back: Run::with_capacity(self.held_back.capacity()),
         }))
     }
 
