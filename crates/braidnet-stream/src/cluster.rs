@@ -134,6 +134,9 @@ pub struct Cluster {
     inner: Run,
 }
 
+/// Most messages that memory is taken for in each shared bucket's outbox.
+const OUTBOX: usize = 1024;
+
 impl Cluster {
     /// A cluster that turns `modules` of `stream` over `buckets`, with buffers from `arena`.
     pub fn new(
@@ -165,6 +168,7 @@ impl Cluster {
     pub fn reserve(&mut self, messages: usize) {
         self.queues.reserve(messages);
         self.work.reserve(messages);
+        self.buckets.reserve(messages.min(OUTBOX));
         for run in [&mut self.outer, &mut self.inner] {
             reserve(run, messages);
         }

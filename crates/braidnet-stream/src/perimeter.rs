@@ -80,7 +80,7 @@ impl Buckets {
                 let bucket = Bucket::open(BucketId(id as u16), stream, &has);
                 let guarded = Guarded {
                     bucket,
-                    outbox: Vec::with_capacity(256),
+                    outbox: Vec::new(),
                 };
                 SharedBucket {
                     guarded: Lock::new(lock, LockClass::Connection, guarded),
@@ -96,6 +96,18 @@ impl Buckets {
         match &self.0 {
             Store::Private(_) => None,
             Store::Shared(buckets) => Some(Buckets(Store::Shared(buckets.clone()))),
+        }
+    }
+
+    /// Takes memory for so many messages in each shared bucket's outbox.
+    pub(crate) fn reserve(&mut self, messages: usize) {
+        if let Store::Shared(buckets) = &self.0 {
+            for shared in buckets.iter() {
+                shared.guarded.with(|guarded| {
+                    let more = messages.saturating_sub(guarded.outbox.len());
+                    guarded.outbox.reserve(more);
+                });
+            }
         }
     }
 

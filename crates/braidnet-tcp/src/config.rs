@@ -48,8 +48,8 @@ pub struct Config {
     pub syn_ack_retransmissions: u8,
     /// Upper bound of segments kept out of order; fewer if they are small, see `docs/rfc-departures.md`.
     pub reassembly_segments: u32,
-    /// Segments out of order for which memory is taken when the connection opens, so that they ask the allocator for nothing
-    /// when they come. At most `reassembly_segments` count.
+    /// Segments out of order, ours and the peer's, for which memory is taken when the connection opens, so that they ask the
+    /// allocator for nothing when they come. At most `reassembly_segments` count.
     pub reassembly_reserve: u32,
     /// Challenge ACKs that one connection may send in any five seconds (RFC 5961 §7).
     pub challenge_acks: u8,

@@ -19,6 +19,14 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
+    /// Empty, with memory for so many ranges, and for no more than are kept.
+    pub(crate) fn with_capacity(ranges: usize) -> Scoreboard {
+        Scoreboard {
+            ranges: Vec::with_capacity(ranges.min(MAX_RANGES)),
+            bytes: 0,
+        }
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()

@@ -85,7 +85,7 @@ impl Sender {
             unanswered: 0,
             probes: 0,
             recovery: Recovery::default(),
-            scoreboard: Scoreboard::default(),
+            scoreboard: Scoreboard::with_capacity(config.reassembly_reserve as usize),
             send_buffer_bytes: config.send_buffer_bytes,
             iss,
         }
