@@ -168,14 +168,10 @@ pub(crate) struct Window {
 const LONG_LOOK_NANOS: u64 = 30_000;
 
 impl Conductor<'_> {
-    /// Waits for the warm-up to pass, opens the window, closes it when it is full, and waits for every processor's notes.
+    /// Waits for the warm-up to pass everywhere, opens the window, closes it when it is full, and waits for every processor's notes.
     pub(crate) fn conduct(&self, boundary: &mut dyn FnMut(bool)) -> Result<Window, LabError> {
-        let warmup = self.config.warmup;
-        // Every set of stacks is to be warm.
-        self.wait_until(|watches| {
-            let share = warmup / watches.len() as u64;
-            watches.iter().all(|watch| watch.messages() > share)
-        })?;
+        let share = self.config.warmup / self.watches.len() as u64;
+        self.wait_until(|watches| watches.iter().all(|watch| watch.is_warm(share)))?;
         self.advance();
         let from = self.read();
         boundary(true);

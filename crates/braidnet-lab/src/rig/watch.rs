@@ -4,6 +4,7 @@ use crate::config::{Presentation, Transport, TtcpConfig};
 use crate::far::FarWatch;
 use crate::tally::Scope;
 use braidnet_codec::record::MARK_BYTES;
+use braidnet_process::Architecture;
 use braidnet_stream::{Counters, Stream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,10 @@ pub(crate) struct Watch {
     /// Bytes that are received with every message, marks included.
     wire_bytes: u64,
     size: u64,
+    /// How many connections TCP must open; 0 where there is none.
+    connections: u64,
+    /// Any processor may do the work of a connection.
+    any: bool,
     pub(crate) scope: Scope,
 }
 
@@ -35,6 +40,26 @@ pub(super) enum Received {
     Far,
 }
 
+/// The part in the warm-up that a processor must have had, of an even share.
+const LEAST_PART: u64 = 4;
+/// How many times as long as asked for a warm-up may last.
+const LONGEST: u64 = 20;
+
+impl WatchedStack {
+    /// `any` says that work falls to any processor, not only to those that have opened connections.
+    fn is_warm(&self, connections: u64, warmup: u64, any: bool) -> bool {
+        let value = |counters: &Counters, name| counters.value(&self.stream, "tcp", name);
+        let part = warmup / self.counters.len() as u64 / LEAST_PART;
+        let mut opened = 0;
+        self.counters.iter().all(|counters| {
+            let own = value(counters, "opened");
+            opened += own;
+            own == 0 && !any
+                || value(counters, "segments_in") + value(counters, "segments_out") >= part
+        }) && opened >= connections
+    }
+}
+
 impl Watch {
     fn sum(&self, module: &str, name: &str) -> u64 {
         let stack = &self.stacks[0];
@@ -51,6 +76,17 @@ impl Watch {
             (Received::Far, None) => 0,
         };
         bytes / self.wire_bytes
+    }
+
+    /// Whether more than `warmup` messages have passed, every connection is open, and every processor that TCP's work falls to
+    /// has had a part in it: one that the system has not let run yet is cold. Nobody is waited for for ever.
+    pub(crate) fn is_warm(&self, warmup: u64) -> bool {
+        let messages = self.messages();
+        let warm = |stack: &WatchedStack| stack.is_warm(self.connections, warmup, self.any);
+        messages > warmup
+            && (self.connections == 0
+                || messages / LONGEST > warmup
+                || self.stacks.iter().all(warm))
     }
 
     /// Bytes of a message.
@@ -118,6 +154,11 @@ impl Watch {
             received,
             wire_bytes: size + mark as u64,
             size,
+            connections: match config.transport {
+                Transport::Tcp => config.connections as u64,
+                Transport::Udp => 0,
+            },
+            any: config.architecture == Architecture::Message,
             scope,
         }
     }
