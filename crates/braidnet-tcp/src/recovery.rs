@@ -75,8 +75,8 @@ pub(crate) struct Ack<'a> {
     pub(crate) bare: bool,
     /// SACK is in use.
     pub(crate) sack: bool,
-    /// The round trip by the echoed timestamp, in nanoseconds (RFC 7323 §4.1), if there is one.
-    pub(crate) echoed: Option<u64>,
+    /// How many milliseconds ago we sent the timestamp that it echoes (RFC 7323 §4.1), if it echoes one.
+    pub(crate) echo_age: Option<u32>,
 }
 
 impl Sender {
@@ -121,15 +121,10 @@ impl Sender {
     fn on_new_ack(&mut self, now: Instant, ack: &Ack<'_>) {
         let una = ack.header.ack;
         let bytes = una - self.snd_una;
-        let retransmitted = self.recovery.phase != Phase::Open;
         self.snd_una = una;
         self.snd_nxt = self.snd_nxt.latest(una);
         self.scoreboard.remove_before(una);
-        self.measure(now, una);
-        if retransmitted && let Some(rtt) = ack.echoed {
-            // Karn's ambiguity is none with timestamps (RFC 7323 §4.1).
-            self.rtt.sample(rtt);
-        }
+        self.measure(now, una, ack.echo_age);
         self.unanswered = 0;
         self.probes = 0;
         self.recovery.dup_acks = 0;
@@ -422,9 +417,10 @@ impl Sender {
 
     /// Accounts for so many sequence numbers of a hole that leave again.
     pub(crate) fn on_retransmitted(&mut self, now: Instant, hole: Hole, octets: u32) {
-        self.stop_measuring();
+        let end = hole.start + octets;
+        self.time_again(now, hole.start, end);
         if !hole.rescue {
-            self.recovery.high_rxt = self.recovery.high_rxt.latest(hole.start + octets);
+            self.recovery.high_rxt = self.recovery.high_rxt.latest(end);
         }
         self.recovery.forced = false;
         if !self.retransmit.is_armed() {

@@ -6,7 +6,7 @@
 
 use crate::config::Config;
 use crate::congestion::{Acked, Congestion};
-use crate::recovery::Recovery;
+use crate::recovery::{Phase, Recovery};
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::timers::Timer;
@@ -46,8 +46,8 @@ pub(crate) struct Sender {
     pub(crate) retransmit: Timer,
     pub(crate) congestion: Congestion,
     pub(crate) rtt: Rtt,
-    /// The segment whose round trip is measured: its end, and when it was sent (RFC 6298 §3).
-    timed: Option<(SeqNumber, Instant)>,
+    /// The segment whose round trip is measured.
+    timed: Option<Timed>,
     last_sent: Instant,
     /// Timeouts and probes since the peer last showed that it lives.
     pub(crate) unanswered: u8,
@@ -57,6 +57,17 @@ pub(crate) struct Sender {
     pub(crate) scoreboard: Scoreboard,
     send_buffer_bytes: u32,
     pub(crate) iss: SeqNumber,
+}
+
+/// A segment whose round trip is measured (RFC 6298 §3).
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    /// One past its last sequence number.
+    end: SeqNumber,
+    sent: Instant,
+    /// It was sent once and nothing was missing before it: what acknowledges it answers it. Otherwise the acknowledgment
+    /// must prove that by its echo.
+    sure: bool,
 }
 
 impl Sender {
@@ -155,7 +166,7 @@ impl Sender {
     pub(crate) fn start(&mut self, now: Instant, smss: u32, lost_syn: bool) {
         self.snd_una = self.iss + 1;
         self.congestion.start(smss, lost_syn);
-        self.measure(now, self.snd_una);
+        self.measure(now, self.snd_una, None);
         if lost_syn {
             self.rtt.start_after_lost_syn();
         }
@@ -222,10 +233,10 @@ impl Sender {
     pub(crate) fn slide(&mut self, now: Instant, ack: SeqNumber) {
         let bytes = ack - self.snd_una;
         self.snd_una = ack;
-        if let Some((end, _)) = self.timed
-            && end.is_at_or_before(ack)
+        if let Some(timed) = self.timed
+            && timed.end.is_at_or_before(ack)
         {
-            self.measure(now, ack);
+            self.measure(now, ack, None);
         }
         self.unanswered = 0;
         self.probes = 0;
@@ -252,19 +263,42 @@ impl Sender {
         self.retransmit = Timer::after(now, self.rtt.rto());
     }
 
-    /// Takes the measurement if the timed segment is acknowledged.
-    pub(crate) fn measure(&mut self, now: Instant, ack: SeqNumber) {
-        if let Some((end, sent)) = self.timed
-            && end.is_at_or_before(ack)
-        {
-            self.rtt.sample(now.since(sent).as_nanos() as u64);
-            self.timed = None;
+    /// Takes the measurement if the timed segment is acknowledged. `echo_age` is how many milliseconds ago we sent the
+    /// timestamp that the acknowledgment echoes, if it echoes one.
+    ///
+    /// Karn's rule: what is sent again measures nothing (RFC 6298 §3), unless the echo shows that it is what is answered
+    /// (RFC 7323 §4.1). A peer that had the segment all along, and whose acknowledgments were lost, echoes what first
+    /// brought it (§4.3): that is older than what we sent last, and the age of the loss, not of a round trip.
+    pub(crate) fn measure(&mut self, now: Instant, ack: SeqNumber, echo_age: Option<u32>) {
+        let Some(timed) = self.timed.filter(|timed| timed.end.is_at_or_before(ack)) else {
+            return;
+        };
+        self.timed = None;
+        let age = now.since(timed.sent).as_nanos() as u64;
+        if timed.sure {
+            return self.rtt.sample(age);
+        }
+        let ticks_since = now.millis().wrapping_sub(timed.sent.millis()) as u32;
+        if let Some(ticks) = echo_age.filter(|ticks| *ticks <= ticks_since) {
+            self.rtt
+                .sample(age.min(u64::from(ticks.max(1)) * 1_000_000));
         }
     }
 
-    /// Karn's rule: what is sent again measures nothing (RFC 6298 §3).
+    /// What is timed may be on its way again before it is acknowledged.
     pub(crate) fn stop_measuring(&mut self) {
         self.timed = None;
+    }
+
+    /// Times what leaves again from `start` to `end`, unless something before it is timed already.
+    pub(crate) fn time_again(&mut self, now: Instant, start: SeqNumber, end: SeqNumber) {
+        if self.timed.is_none_or(|timed| start.is_before(timed.end)) {
+            self.timed = Some(Timed {
+                end,
+                sent: now,
+                sure: false,
+            });
+        }
     }
 
     /// Accounts for `octets` new sequence numbers from SND.NXT on, which leave now.
@@ -277,7 +311,11 @@ impl Sender {
         self.snd_nxt += octets;
         self.snd_max = self.snd_max.latest(self.snd_nxt);
         if self.timed.is_none() {
-            self.timed = Some((self.snd_nxt, now));
+            self.timed = Some(Timed {
+                end: self.snd_nxt,
+                sent: now,
+                sure: self.recovery.phase == Phase::Open,
+            });
         }
         self.last_sent = now;
         self.probe_due = false;
@@ -287,11 +325,11 @@ impl Sender {
     pub(crate) fn on_handshake_sent(&mut self, now: Instant, again: bool) {
         self.snd_nxt = self.iss + 1;
         self.snd_max = self.snd_nxt;
-        self.timed = if again {
-            None
-        } else {
-            Some((self.snd_nxt, now))
-        };
+        self.timed = (!again).then_some(Timed {
+            end: self.snd_nxt,
+            sent: now,
+            sure: true,
+        });
         self.arm(now);
     }
 

@@ -87,15 +87,15 @@ impl<P: Payload> Tcb<P> {
             return;
         }
         let acked_before = self.sender.acked();
-        let echoed = (self.connection.timestamps && header.ts_echo != 0).then(|| {
-            let ticks = self.connection.ts_value(now).wrapping_sub(header.ts_echo) as i32;
-            u64::from(ticks.max(1).unsigned_abs()) * 1_000_000
-        });
+        let echo_age = (self.connection.timestamps && header.ts_echo != 0)
+            .then(|| self.connection.ts_value(now).wrapping_sub(header.ts_echo))
+            // What we have not sent yet is no echo.
+            .filter(|ticks| *ticks as i32 >= 0);
         let ack = Ack {
             header,
             bare: segment.bare,
             sack: self.connection.sack,
-            echoed,
+            echo_age,
         };
         if !self.sender.on_ack(now, ack) {
             segment.note(DropReason::BadSackBlock);

@@ -1,7 +1,8 @@
 //! Fast retransmit and recovery with and without SACK, and timeouts, as seen on the wire.
 
-use crate::testing::{ACK, Host, sack, segment, starts, thousand, window};
+use crate::testing::{ACK, Host, SYN, Wire, sack, segment, starts, thousand, window};
 use crate::{Config, CongestionControl, DropReason, Events};
+use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
 
 fn config(sack: bool) -> Config {
@@ -244,4 +245,82 @@ fn a_window_that_closes_over_what_is_in_flight() {
     // It opens: what was thrown away goes again at once.
     host.arrive(&window(1000, 3000));
     assert_eq!(starts(&host.sent()), [1000, 2000, 3000]);
+}
+
+/// A connection with timestamps whose first segment leaves four times, after 0, 1, 4 and 12 seconds; and the timestamps.
+fn sent_four_times() -> (Host, [u32; 4]) {
+    let mut syn = segment(SYN, -1, 0, 0);
+    syn.header.present = TcpHeader::HAS_TIMESTAMPS;
+    let mut host = Host::accept(
+        &Config {
+            timestamps: true,
+            ..Host::plain()
+        },
+        &syn,
+    );
+    host.now += Duration::from_millis(20);
+    host.arrive(&echoing(0, 0));
+    assert_eq!(host.end.tcb.status().srtt, Duration::from_millis(20));
+    host.end.send(&[0; 500]);
+    let stamps = [0, 1, 3, 8].map(|seconds| {
+        host.wait(Duration::from_secs(seconds));
+        let sent = host.end.poll(host.now);
+        assert_eq!(sent.len(), 1);
+        sent[0].header.ts_value
+    });
+    host.now += Duration::from_millis(30);
+    (host, stamps)
+}
+
+fn echoing(ack: i32, ts_echo: u32) -> Wire {
+    let mut wire = segment(ACK, 0, ack, 0);
+    wire.header.present = TcpHeader::HAS_TIMESTAMPS;
+    wire.header.ts_echo = ts_echo;
+    wire
+}
+
+#[test]
+fn an_old_echo_is_no_round_trip() {
+    let (_, stamps) = sent_four_times();
+    // A peer that had the segment all along, and whose ACKs were lost, echoes its first sending for ever (RFC 7323 §4.3).
+    let rows = [
+        (stamps[0], false),
+        (stamps[1], false),
+        (stamps[3] - 1, false),
+        (stamps[3], true),
+        (stamps[3] + 20, true),
+        (stamps[3] + 31, false),
+        (stamps[3] + (1 << 31), false),
+        (0, false),
+    ];
+    for (echo, is_measured) in rows {
+        let (mut host, _) = sent_four_times();
+        let before = host.end.tcb.status();
+        host.arrive(&echoing(500, echo));
+        let after = host.end.tcb.status();
+        assert_eq!(after.snd_una, before.snd_nxt);
+        assert_eq!(before.srtt != after.srtt, is_measured, "{echo}");
+        assert!(after.srtt <= Duration::from_millis(30), "{echo}");
+        // Karn's rule: the backoff stays until something is measured.
+        assert_eq!(before.rto != after.rto, is_measured, "{echo}");
+        // What is sent once is measured again, and the backoff forgotten.
+        host.end.send(&[0; 500]);
+        host.sent();
+        host.now += Duration::from_millis(40);
+        host.arrive(&echoing(1000, 0));
+        assert!(host.end.tcb.status().rto < Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn what_waits_behind_a_hole_measures_no_round_trip() {
+    let mut host = ten_in_flight(true, 20_000);
+    let before = host.end.tcb.status();
+    host.arrive(&sack(0, &[(1000, 10_000)]));
+    assert_eq!(starts(&host.sent())[..2], [0, 10_000]);
+    // The new segments arrive; the one sent again is late.
+    host.now += Duration::from_millis(900);
+    host.arrive(&segment(ACK, 0, 11_000, 0));
+    let after = host.end.tcb.status();
+    assert_eq!((before.srtt, before.rto), (after.srtt, after.rto));
 }

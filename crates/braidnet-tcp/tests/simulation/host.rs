@@ -215,7 +215,12 @@ impl Host {
             return Ok(());
         };
         let mut sink = Vec::new();
+        let before = tcb.status();
         let outcome = tcb.on_segment(now, &header, Some(chunk), &mut sink);
+        let after = tcb.status();
+        if !world.damaged {
+            world.oracle.measures(self.at, now, &before, &after)?;
+        }
         let pieces = sink.into_iter().map(Chunk::into_bytes).collect();
         self.deliver(world, pieces)?;
         self.happened(world, outcome.events)?;
@@ -376,7 +381,9 @@ impl Host {
             world.trace.segment(world.now, self.at, &transmit, &status);
             if !world.damaged {
                 let data = data.to_vec();
-                world.oracle.sends(self.at, &transmit, &data, &status)?;
+                world
+                    .oracle
+                    .sends(self.at, now, &transmit, &data, &status)?;
             }
             if self.fault != Some(Fault::Silence) || self.segments_sent < 2 * FAULT_AFTER {
                 world.link.send(world.now, 1 - self.at, packet);

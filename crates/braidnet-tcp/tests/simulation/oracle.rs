@@ -4,6 +4,7 @@
 use braidnet_tcp::{Status, Transmit};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::time::{Duration, Instant};
 use std::fmt;
 
 /// The laws.
@@ -35,6 +36,9 @@ pub enum Law {
     Label,
     /// What is held out of order fits the receive buffer and the limit of pieces.
     Memory,
+    /// What is taken for a round trip has taken no longer than since the oldest octet that is acknowledged was last sent
+    /// (Karn's rule, RFC 6298 §3).
+    RoundTrip,
     /// Something happens within the stated time, and a timer runs while something is awaited.
     Progress,
     /// A perfect link sees nothing twice.
@@ -83,6 +87,8 @@ pub struct Account {
     syn: Option<TcpHeader>,
     /// One past the highest place that it sent.
     sent: u32,
+    /// When it sent which places, as far as they are not acknowledged, in the order of time.
+    sendings: Vec<Sending>,
     /// Places that it sent more than once, but for one at the start of a segment: it may be a probe of a closed window.
     pub wasted: u32,
     /// What was fed to it of the peer's places.
@@ -100,6 +106,13 @@ pub struct Account {
     mss: u16,
 }
 
+/// Places from `start` to `end`, sent when its clock showed `at`.
+struct Sending {
+    start: u32,
+    end: u32,
+    at: Instant,
+}
+
 /// The accounts of both hosts.
 pub struct Oracle {
     pub accounts: [Account; 2],
@@ -114,6 +127,7 @@ impl Account {
             closed: false,
             syn: None,
             sent: 0,
+            sendings: Vec::new(),
             wasted: 0,
             heard: Ranges::default(),
             acked: 0,
@@ -156,6 +170,7 @@ impl Oracle {
     pub fn sends(
         &mut self,
         from: usize,
+        now: Instant,
         transmit: &Transmit,
         data: &[u8],
         status: &Status,
@@ -183,7 +198,47 @@ impl Oracle {
         let end = start + octets(header, data.len());
         own.wasted += own.sent.min(end).saturating_sub(start + 1);
         own.sent = own.sent.max(end);
+        if end > start {
+            own.sendings.push(Sending {
+                start,
+                end,
+                at: now,
+            });
+        }
         Ok(())
+    }
+
+    /// What host `at` knows of the line before and after a segment was fed to it.
+    pub fn measures(
+        &mut self,
+        at: usize,
+        now: Instant,
+        before: &Status,
+        after: &Status,
+    ) -> Verdict {
+        let (own, _) = self.pair(at);
+        let una = before.snd_una - own.iss;
+        let covers = |sending: &&Sending| sending.start <= una && una < sending.end;
+        let since = own
+            .sendings
+            .iter()
+            .rev()
+            .find(covers)
+            .map(|sending| now.since(sending.at));
+        let acked = after.snd_una - own.iss;
+        own.sendings.retain(|sending| sending.end > acked);
+        let (old, new) = (before.srtt, after.srtt);
+        // SRTT <- 7/8 SRTT + 1/8 R', where a first R', and one of 0, counts for itself (RFC 6298 §2.2).
+        let most = match since.map(|since| since.max(Duration::from_nanos(1))) {
+            None => old,
+            Some(since) if old.is_zero() => since,
+            Some(since) => old + since.saturating_sub(old) / 8 + Duration::from_nanos(1),
+        };
+        demand(new <= most, Law::RoundTrip, || {
+            format!(
+                "host {at}: a round trip of {old:?} becomes {new:?}; place {una} was sent {since:?} ago"
+            )
+        })
     }
 
     /// Place, length, content and label of what is sent.
