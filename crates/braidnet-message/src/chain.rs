@@ -6,6 +6,8 @@
 use core::iter::FusedIterator;
 use core::ptr::NonNull;
 
+use braidnet_wire::checksum::copy_and_sum;
+
 use crate::message::Message;
 use crate::node::Node;
 use crate::pool::Pool;
@@ -73,7 +75,7 @@ impl Message {
             return self.copy_blocks_to_slice(to);
         }
         let n = self.len().min(to.len());
-        to[..n].copy_from_slice(&self.bytes()[..n]);
+        copy(&mut to[..n], &self.bytes()[..n]);
         n
     }
 
@@ -82,7 +84,7 @@ impl Message {
         let mut copied = 0;
         for block in self.blocks() {
             let n = block.len().min(to.len() - copied);
-            to[copied..copied + n].copy_from_slice(&block[..n]);
+            copy(&mut to[copied..copied + n], &block[..n]);
             copied += n;
             if copied == to.len() {
                 break;
@@ -217,6 +219,15 @@ impl Message {
             next: Some(self.node()),
         }
     }
+}
+
+/// Copies `from` to `to`, which are of one length.
+///
+/// The copy that also sums is the faster one: the C library's goes over to string instructions at these lengths, which
+/// take twice to twenty times as long on some processors, depending on where both slices lie in their pages.
+#[inline]
+fn copy(to: &mut [u8], from: &[u8]) {
+    copy_and_sum(to, from);
 }
 
 impl Node {

@@ -158,7 +158,7 @@ impl Endpoint {
             let room = (self.mss - segment.len()).min(segment.tailroom());
             let copied = segment.extend_from_slice_summed(&left[..room.min(left.len())]);
             left = &left[copied..];
-            if (copied == room || copied == 0)
+            if (room - copied <= self.mss / SLIVER || copied == 0)
                 && let Some(segment) = filling.take()
             {
                 self.hand_down(segment, &mut out);
@@ -185,6 +185,10 @@ impl Endpoint {
         out(segment);
     }
 }
+
+/// A segment of which less than this part is left is full: to split the next write for so little would cost both ends a
+/// second copy of it, and the receiver one of its reads.
+const SLIVER: usize = 16;
 
 /// A write of less than this many bytes takes a small buffer, so that one byte does not hold a whole segment's memory.
 const SMALL: usize = 64;
