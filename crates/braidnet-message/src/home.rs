@@ -348,6 +348,9 @@ impl Home {
         home.local.below.set(CURRENT.get());
         home.shared.bound.store(this_thread(), Ordering::Relaxed);
         CURRENT.set(this.as_ptr());
+        // Before memory that has been out of use for longer: where messages flow one way, the nodes in circulation are then as
+        // many as are on their way, and not all that the pool ever had.
+        home.take_returns();
     }
 
     /// Undoes one [`Home::bind`], on the same thread. What was collected of other homes stays.

@@ -24,6 +24,8 @@
 //!   [`share_with_headroom`](Message::share_with_headroom) gives that right, and which alone sees them;
 //! * whoever drops a message and reads a count of one frees the block without an atomic operation; any other count falls by an
 //!   atomic subtraction, and who brings it to zero frees the block. So a buffer that was never shared never sees one;
+//! * bytes that stay for ever ([`Pool::view_static`]) have no owner and no count: a count that every processor reads and
+//!   none writes stands in for it;
 //! * a view's own node is freed with its message. An owner's node stays, without holder, until the last view of its block is
 //!   dropped.
 //!
@@ -39,9 +41,9 @@
 //!   [`Pool::flush_away`]; one that is [put off](Bound::put_off) keeps it for the next;
 //! * where no pool is bound, it goes to the return stack alone.
 //!
-//! A pool whose free list is empty takes its whole return stack with one swap. As nodes are only ever pushed singly or in
+//! A pool takes its whole return stack with one swap when it is bound, and when a free list is empty. As nodes are only ever pushed singly or in
 //! chains and taken all together, the stack needs no protection against a top that went and came back. A pool takes new memory from
-//! the arena only when both are empty, and a larger block when the arena is spent.
+//! the arena only when list and stack are empty, and a larger block when the arena is spent.
 //!
 //! A home is a heap object that its pool, the nodes carved from it and the guards that bind it point to. It is freed, with its
 //! slabs, by the last of them: a pool that is dropped closes its return stack, and from then on nodes that come back are not

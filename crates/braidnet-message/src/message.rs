@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::home::give_back;
-use crate::node::Node;
+use crate::node::{Node, count_one_less};
 use crate::sync::Ordering;
 
 /// A message: a view of a buffer with room in front and behind, and of the blocks that continue it.
@@ -243,11 +243,8 @@ fn release(node: NonNull<Node>) {
     }
     // SAFETY: the count that the message held keeps the owner alive.
     let refs = unsafe { &(*owner).refs };
-    if refs.load(Ordering::Acquire) != 1 {
-        if refs.fetch_sub(1, Ordering::AcqRel) != 1 {
-            return;
-        }
-        refs.store(1, Ordering::Relaxed);
+    if !count_one_less(refs) {
+        return;
     }
     if let Some(owner) = NonNull::new(owner.cast_mut()) {
         // SAFETY: the last count is given up, and with it the owner's node: its own message is gone.

@@ -136,7 +136,7 @@ pub(crate) fn class_for(need: usize) -> Option<usize> {
 
 impl Node {
     /// A node as it is carved: it views its own, empty block.
-    pub fn carved(class: usize, home: *const Home) -> Node {
+    pub const fn carved(class: usize, home: *const Home) -> Node {
         Node {
             block: Cell::new(core::ptr::null_mut()),
             start: Cell::new(0),
@@ -270,6 +270,23 @@ impl Node {
         count_one_more(&owner.refs);
     }
 
+    /// Makes the free node at `this` a view of bytes that stay for ever and belong to no node.
+    ///
+    /// # Safety
+    /// `this` points to a carved node that nobody else holds.
+    #[inline]
+    pub unsafe fn reset_as_static(this: NonNull<Node>, bytes: &'static [u8]) {
+        // SAFETY: the caller promises a valid node.
+        let node = unsafe { this.as_ref() };
+        // Nobody writes there: the owner's count is never one.
+        node.block.set(bytes.as_ptr().cast_mut());
+        node.start.set(0);
+        node.end.set(bytes.len() as u32);
+        node.capacity.set(bytes.len() as u32);
+        node.owner.set(&NOBODY.0);
+        node.clear();
+    }
+
     /// Copies kind, band, bucket, connection, position and ticket.
     #[inline]
     pub fn copy_metadata(&self, from: &Node) {
@@ -282,18 +299,50 @@ impl Node {
     }
 }
 
+/// The count of a block that is nobody's: it is neither raised nor lowered, so that its line stays with all who read it.
+const UNCOUNTED: u32 = u32::MAX;
+
+/// The owner of bytes that stay for ever.
+struct Nobody(Node);
+
+// SAFETY: of an owner that is not its viewer's own node only the count is looked at, and this one is never written.
+unsafe impl Sync for Nobody {}
+
+static NOBODY: Nobody = Nobody(Node {
+    refs: AtomicU32::new(UNCOUNTED),
+    ..Node::carved(VIEW_CLASS, core::ptr::null())
+});
+
 /// Takes a count for another view, while holding one.
 ///
 /// A count of one is the caller's own, and a message is not `Sync`: nobody else can count now, so a plain store does.
 #[inline]
 fn count_one_more(refs: &AtomicU32) {
-    if refs.load(Ordering::Relaxed) == 1 {
-        refs.store(2, Ordering::Relaxed);
-        return;
+    match refs.load(Ordering::Relaxed) {
+        1 => refs.store(2, Ordering::Relaxed),
+        UNCOUNTED => {}
+        _ => {
+            if refs.fetch_add(1, Ordering::Relaxed) > u32::MAX / 2 {
+                // As many views as this need half a TiB of nodes; wrapping would free a block in use.
+                std::process::abort();
+            }
+        }
     }
-    if refs.fetch_add(1, Ordering::Relaxed) > u32::MAX / 2 {
-        // As many views as this need half a TiB of nodes; wrapping would free a block in use.
-        std::process::abort();
+}
+
+/// Gives up one of several counts; whether it was the last. The count is then one again, as a free node's is.
+#[inline]
+pub(crate) fn count_one_less(refs: &AtomicU32) -> bool {
+    match refs.load(Ordering::Acquire) {
+        1 => true,
+        UNCOUNTED => false,
+        _ => {
+            let last = refs.fetch_sub(1, Ordering::AcqRel) == 1;
+            if last {
+                refs.store(1, Ordering::Relaxed);
+            }
+            last
+        }
     }
 }
 

@@ -109,6 +109,31 @@ impl Pool {
         Some(unsafe { Message::from_node(node) })
     }
 
+    /// A message that views `bytes`, which are never written. Nobody counts such views: any number of processors may make and
+    /// drop them without a cache line between them.
+    ///
+    /// `None`, and counted as refused, if there is no node for it or `bytes` are 4 GiB or more.
+    ///
+    /// ```
+    /// use braidnet_message::{Arena, Pool};
+    ///
+    /// let mut pool = Pool::new(&Arena::new(1 << 20));
+    /// let message = pool.view_static(b"a banner").unwrap();
+    /// assert_eq!((message.bytes(), message.is_unique()), (&b"a banner"[..], false));
+    /// ```
+    #[inline]
+    pub fn view_static(&mut self, bytes: &'static [u8]) -> Option<Message> {
+        let home = self.home();
+        if u32::try_from(bytes.len()).is_err() {
+            return home.refuse();
+        }
+        let node = home.take(VIEW_CLASS)?;
+        // SAFETY: the node was free.
+        unsafe { Node::reset_as_static(node, bytes) };
+        // SAFETY: the node is ours alone and complete.
+        Some(unsafe { Message::from_node(node) })
+    }
+
     /// Sends the messages of other pools that were dropped here home, without waiting for a full batch.
     pub fn flush_away(&mut self) {
         self.home().flush_away();

@@ -164,6 +164,32 @@ fn nothing_is_lost_when_views_cannot_be_had() {
 }
 
 #[test]
+fn bytes_that_stay_for_ever_are_viewed_and_never_written() {
+    static BYTES: [u8; 8] = *b"constant";
+    let (arena, mut pool) = pool_of(1 << 20);
+    let mut view = pool.view_static(&BYTES).expect("memory");
+    let mut front = view.split_to(3, &mut pool).expect("memory");
+    let again = view.share(&mut pool).expect("memory");
+    assert_eq!(
+        (front.bytes(), view.bytes(), again.bytes()),
+        (&b"con"[..], &b"stant"[..], &b"stant"[..])
+    );
+    drop(view);
+    assert!(!front.is_unique() && !front.owns_headroom());
+    assert!(front.bytes_mut().is_none() && front.front_mut(1).is_none());
+    assert!(front.prepend(1).is_none() && front.append(1).is_none());
+    assert!(front.share_with_headroom(&mut pool).is_none());
+    let mut head = pool.copy_from_slice(8, b"in").expect("memory");
+    head.push_continuation(again);
+    assert!(head.pull_up(4, &mut pool));
+    assert_eq!(head.blocks().collect::<Vec<_>>(), [&b"inst"[..], b"ant"]);
+    let thread = std::thread::spawn(move || drop(head));
+    thread.join().expect("no panic");
+    drop((front, pool));
+    assert_eq!(arena.used_bytes(), 0);
+}
+
+#[test]
 fn pull_up_keeps_head_and_notes() {
     let (_arena, mut pool) = pool_of(1 << 20);
     let mut chain = pool.copy_from_slice(40, b"ab").expect("memory");
@@ -210,6 +236,31 @@ fn messages_freed_under_another_pool_go_home_in_batches() {
     assert_eq!(bound.counters().away, 40);
     drop(bound);
     assert_eq!(drained(&mut far), 5, "the guard sends what is left");
+}
+
+#[test]
+fn what_came_back_is_used_before_what_lay_idle() {
+    let (arena, mut near) = pool_of(8 << 20);
+    let mut far = Pool::new(&arena);
+    let mut messages: Vec<Message> = (0..64)
+        .map(|_| far.allocate(0, 100).expect("memory"))
+        .collect();
+    let out = messages.split_off(32);
+    let places: Vec<_> = out.iter().map(place).collect();
+    {
+        let _bound = far.bind();
+        drop(messages);
+    }
+    {
+        let _bound = near.bind();
+        drop(out);
+    }
+    let mut far = far.bind();
+    for _ in 0..32 {
+        let message = far.allocate(0, 100).expect("memory");
+        assert!(places.contains(&place(&message)));
+        std::mem::forget(message);
+    }
 }
 
 #[test]
