@@ -40,7 +40,7 @@ impl DatagramReceiver {
             .map(|number| shared.lines.get(*number).tuple);
         DatagramReceiver {
             framer: first.map(|tuple| Framer::new(&tuple, PROTOCOL)),
-            payload: first.and_then(|_| Payload::new(shared.content.clone(), shared.mss)),
+            payload: first.map(|_| Payload::new(shared.content.clone(), shared.mss)),
             mine: numbers.into_iter().map(|number| (number, 0)).collect(),
             turn: 0,
             counters: Counters::default(),

@@ -83,9 +83,7 @@ impl TcpReceiver {
             .first()
             .map(|number| Framer::new(&shared.lines.get(*number).tuple, PROTOCOL));
         let sends = shared.role == Role::Sender && !numbers.is_empty();
-        let payload = sends
-            .then(|| Payload::new(shared.content.clone(), shared.mss))
-            .flatten();
+        let payload = sends.then(|| Payload::new(shared.content.clone(), shared.mss));
         let said = |number| Said {
             number,
             sent: 0,
