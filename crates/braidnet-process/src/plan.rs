@@ -201,5 +201,6 @@ fn mailboxes(seats: &Seats, wakers: &[Unparker]) -> (Vec<Mailbox>, Vec<mpsc::Con
 /// Runs are given memory for so many batches: what came by every way in, and what each led to.
 const RUNS: usize = 4;
 
-/// Parcels that a mailbox holds.
-const MAILBOX: usize = 1024;
+/// Parcels that a mailbox holds: what a device brings in while its owner is off its processor for some milliseconds. As long as
+/// there is room, who shares a queue with it goes on.
+const MAILBOX: usize = 4096;
