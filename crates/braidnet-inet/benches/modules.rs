@@ -222,8 +222,8 @@ fn main() {
 
     let body = [7; 1480];
     let note = Datagram {
-        source: US,
-        destination: PEER,
+        local: US,
+        remote: PEER,
         protocol: 6,
         ..Datagram::default()
     };

@@ -123,8 +123,8 @@ impl Icmp {
         };
         front.copy_from_slice(&header);
         message.set_note(Datagram {
-            source: datagram.destination,
-            destination: datagram.source,
+            local: datagram.local,
+            remote: datagram.remote,
             protocol: PROTOCOL,
             ..Datagram::default()
         });
@@ -157,7 +157,7 @@ impl Icmp {
 
     /// Whether this host may have sent the quoted packet: whole, from the address that the error came to, to another host.
     fn sent(&self, quoted: &Quoted<'_>, datagram: &Datagram) -> bool {
-        quoted.source == datagram.destination
+        quoted.source == datagram.local
             && quoted.fragment_offset == 0
             && !quoted.destination.is_unspecified()
             && !self.interface.is_local(&quoted.destination)
@@ -169,7 +169,7 @@ impl Icmp {
         if datagram.flags & Datagram::BROADCAST != 0 {
             return Verdict::drop(Counted::Forbidden);
         }
-        let pair = self.flows.pair_hash(datagram.destination, datagram.source);
+        let pair = self.flows.pair_hash(datagram.local, datagram.remote);
         if !self.limiter.allows(pair, cx.now()) {
             return Verdict::drop(Counted::Limited);
         }
@@ -197,8 +197,8 @@ impl Icmp {
         }
         report.set_bucket(message.bucket());
         report.set_note(Datagram {
-            source: datagram.destination,
-            destination: datagram.source,
+            local: datagram.local,
+            remote: datagram.remote,
             protocol: PROTOCOL,
             ..Datagram::default()
         });
@@ -248,8 +248,8 @@ fn restore_header(message: &mut Message, datagram: &Datagram) -> bool {
     // The layout is the parser's: what it would refuse is no header.
     is_intact
         && header[9] == datagram.protocol
-        && header[12..16] == datagram.source.octets()[12..]
-        && header[16..20] == datagram.destination.octets()[12..]
+        && header[12..16] == datagram.remote.octets()[12..]
+        && header[16..20] == datagram.local.octets()[12..]
 }
 
 #[cfg(test)]

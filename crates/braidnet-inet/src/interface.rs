@@ -230,9 +230,18 @@ impl Interface {
     /// belongs on a wire (RFC 1122 §3.2.1.3).
     #[inline]
     pub fn is_peer(&self, address: &Address) -> bool {
-        let Some(address) = bits(address) else {
-            return false;
-        };
+        bits(address).is_some_and(|address| self.is_others(address))
+    }
+
+    /// Whether a packet can go between our first address and a peer's, both given as numbers: [`is_local`](Interface::is_local)
+    /// and [`is_peer`](Interface::is_peer) where they are soon answered.
+    #[inline]
+    pub(crate) fn is_between(&self, local: u32, remote: u32) -> bool {
+        local == self.primary && self.is_others(remote)
+    }
+
+    #[inline(always)]
+    fn is_others(&self, address: u32) -> bool {
         // 0.0.0.0/8 and 127.0.0.0/8 stay inside a host; 224.0.0.0/4 are groups.
         !matches!(address >> 24, 0 | 127 | 224..=239)
             && !self.is_ours(address)

@@ -3,19 +3,23 @@
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::ethernet::MacAddress;
 use braidnet_wire::tcp::TcpHeader;
+use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Between IP and what stands on it. On the way up IP leaves it, its header stripped; on the way down the transport
 /// leaves it, and IP makes the header of it.
+///
+/// The addresses are those of this host's view, as in a [`Tuple`], and lie where a `Tuple` has them: a note of one kind
+/// becomes one of the other without moving them.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Datagram {
-    /// Who sent it.
-    pub source: Address,
-    /// Whom it is for.
-    pub destination: Address,
+    /// This host's address: on the way up the one that the datagram came to, which may be everybody's.
+    pub local: Address,
+    /// The peer's address.
+    pub remote: Address,
     /// Protocol number of the payload.
     pub protocol: u8,
     /// Time to live; 0 on the way down means the stack's default.
@@ -53,11 +57,16 @@ pub struct Arrival {
 )]
 #[repr(C)]
 pub struct Departure {
-    /// The header to make.
-    pub header: TcpHeader,
     /// The flow, seen from this host.
     pub tuple: Tuple,
+    /// The header to make.
+    pub header: TcpHeader,
 }
+
+const _: () = {
+    assert!(offset_of!(Datagram, local) == offset_of!(Tuple, local));
+    assert!(offset_of!(Datagram, remote) == offset_of!(Tuple, remote));
+};
 
 /// Between UDP and what stands on it, both ways: the flow, seen from this host.
 #[derive(

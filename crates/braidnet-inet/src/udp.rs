@@ -63,11 +63,7 @@ impl Udp {
     /// A datagram arrived.
     #[inline]
     fn arrive(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
-        let Datagram {
-            source,
-            destination,
-            ..
-        } = message.note();
+        let Datagram { local, remote, .. } = message.note();
         // What is too short is refused by the parser.
         message.pull_up(HEADER_LEN, cx.pool());
         let header = match parse_front(message.bytes(), message.total_len()) {
@@ -79,19 +75,19 @@ impl Udp {
         if self.interface.leaves_checksums() {
             // The device has verified it.
         } else if has_checksum {
-            let pseudo = Sum::pseudo_header(&source, &destination, PROTOCOL, header.len.into());
+            let pseudo = Sum::pseudo_header(&remote, &local, PROTOCOL, header.len.into());
             if !pseudo.combine(sum::read(message)).is_valid() {
                 return Verdict::Drop(Counted::refusal(UdpError::Checksum));
             }
-        } else if !source.is_v4() {
+        } else if !remote.is_v4() {
             return Verdict::Drop(Counted::refusal(UdpError::ChecksumMissing));
         }
         if header.destination_port == 0 {
             return Verdict::drop(Counted::PortZero);
         }
         let tuple = Tuple {
-            local: destination,
-            remote: source,
+            local,
+            remote,
             local_port: header.destination_port,
             remote_port: header.source_port,
         };
@@ -148,8 +144,8 @@ impl Udp {
             udp::seal(front, rest);
         }
         message.set_note(Datagram {
-            source: local,
-            destination: remote,
+            local,
+            remote,
             protocol: PROTOCOL,
             ..Datagram::default()
         });

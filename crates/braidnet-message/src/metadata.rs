@@ -123,6 +123,15 @@ impl Message {
         unsafe { notes.cast::<T>().read() }
     }
 
+    /// The note as a `T`, where it lies.
+    #[inline]
+    pub fn note_ref<T: FromBytes + Immutable + KnownLayout>(&self) -> &T {
+        const { fits::<T>() };
+        let notes = self.node().notes.get();
+        // SAFETY: as in `note`; whoever writes the words borrows the message mutably.
+        unsafe { &*notes.cast::<T>() }
+    }
+
     /// The note in place, as for [`note`](Message::note).
     #[inline]
     pub fn note_mut<T: FromBytes + IntoBytes + KnownLayout>(&mut self) -> &mut T {

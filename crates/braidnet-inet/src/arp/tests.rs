@@ -62,8 +62,8 @@ fn reply(sender: Address, station: MacAddress) -> Vec<u8> {
 fn send(stack: &mut Stack, destination: Address, payload: &[u8]) -> Vec<Vec<u8>> {
     let mut message = stack.message(&[payload]);
     message.set_note(Datagram {
-        source: US,
-        destination,
+        local: US,
+        remote: destination,
         protocol: 6,
         ..Datagram::default()
     });

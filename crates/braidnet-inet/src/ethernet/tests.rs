@@ -150,8 +150,8 @@ fn broadcast_and_multicast_have_stations_of_their_own() {
         let mut message = stack.message(&[b"x"]);
         let destination = Address::v4(destination);
         message.set_note(Datagram {
-            source: US,
-            destination,
+            local: US,
+            remote: destination,
             protocol: 17,
             ..Datagram::default()
         });

@@ -362,8 +362,8 @@ fn a_header_that_is_not_there_any_more_is_not_made_up() {
     message.prepend(20).unwrap().fill(0x5a);
     message.strip(20);
     let datagram = Datagram {
-        source: PEER,
-        destination: US,
+        local: US,
+        remote: PEER,
         protocol: 17,
         header_len: 20,
         ..Datagram::default()

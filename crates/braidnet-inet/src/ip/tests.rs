@@ -294,8 +294,8 @@ fn send(stack: &mut Stack, datagram: Datagram, payload: &[&[u8]]) -> Vec<Vec<u8>
 }
 
 const TO_PEER: Datagram = Datagram {
-    source: US,
-    destination: PEER,
+    local: US,
+    remote: PEER,
     protocol: 6,
     ttl: 0,
     flags: 0,
@@ -318,7 +318,7 @@ fn headers_are_made() {
         ),
         (
             Datagram {
-                destination: Address::v4([255; 4]),
+                remote: Address::v4([255; 4]),
                 protocol: UDP,
                 ..TO_PEER
             },
@@ -331,10 +331,7 @@ fn headers_are_made() {
             panic!("{sent:?}")
         };
         let header = ipv4::parse(packet).unwrap();
-        assert_eq!(
-            (header.source, header.destination),
-            (US, datagram.destination)
-        );
+        assert_eq!((header.source, header.destination), (US, datagram.remote));
         assert_eq!((header.protocol, header.ttl), (datagram.protocol, ttl));
         assert_eq!(header.dont_fragment, dont_fragment);
         assert_eq!(header.identification == 0, dont_fragment);
@@ -349,7 +346,7 @@ fn identifications_of_a_pair_follow_each_other() {
         let sent = send(
             &mut stack,
             Datagram {
-                destination,
+                remote: destination,
                 protocol: UDP,
                 ..TO_PEER
             },
@@ -367,7 +364,7 @@ fn what_cannot_be_sent_is_dropped_by_name() {
     let fits = vec![7; testing::MTU - 20];
     let too_long = vec![7; testing::MTU - 19];
     let address = |destination| Datagram {
-        destination,
+        remote: destination,
         ..TO_PEER
     };
     let rows = [

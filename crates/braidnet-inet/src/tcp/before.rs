@@ -41,13 +41,12 @@ impl Tcp {
         last: &mut Flow,
         cx: &mut Context<'_>,
     ) -> Result<(), Counter> {
-        let datagram = message.note::<Datagram>();
         if message.len() < tcp::MIN_HEADER_LEN && !message.pull_up(tcp::MIN_HEADER_LEN, cx.pool()) {
             return Err(MALFORMED);
         }
         match tcp::parse_usual(message.bytes()) {
-            Some(parsed) => self.enter(parsed, &datagram, message, last),
-            None => self.parse_unusual(&datagram, message, last, cx),
+            Some(parsed) => self.enter(parsed, message, last),
+            None => self.parse_unusual(message, last, cx),
         }
     }
 
@@ -55,7 +54,6 @@ impl Tcp {
     #[inline(never)]
     fn parse_unusual(
         &self,
-        datagram: &Datagram,
         message: &mut Message,
         last: &mut Flow,
         cx: &mut Context<'_>,
@@ -63,25 +61,20 @@ impl Tcp {
         let wanted = usize::from(message.bytes()[12] >> 4) * 4;
         message.pull_up(wanted, cx.pool());
         let parsed = tcp::parse(message.bytes()).map_err(|_| MALFORMED)?;
-        self.enter(parsed, datagram, message, last)
+        self.enter(parsed, message, last)
     }
 
     /// Verifies a segment whose header is parsed, and leaves its [`Arrival`]. Inlined where the header was parsed, so that
     /// it goes from there to the note without a stop.
     #[inline(always)]
-    fn enter(
-        &self,
-        parsed: Parsed,
-        datagram: &Datagram,
-        message: &mut Message,
-        last: &mut Flow,
-    ) -> Result<(), Counter> {
+    fn enter(&self, parsed: Parsed, message: &mut Message, last: &mut Flow) -> Result<(), Counter> {
         let Parsed {
             source_port,
             destination_port,
             header,
             header_len,
         } = parsed;
+        let datagram = message.note_ref::<Datagram>();
         if !self.leaves_checksums && !is_intact(message, datagram) {
             return Err(BAD_CHECKSUM);
         }
@@ -89,8 +82,8 @@ impl Tcp {
             return Err(BAD_ADDRESS);
         }
         let tuple = Tuple {
-            local: datagram.destination,
-            remote: datagram.source,
+            local: datagram.local,
+            remote: datagram.remote,
             local_port: destination_port,
             remote_port: source_port,
         };
@@ -117,7 +110,7 @@ impl Tcp {
 #[inline(always)]
 fn is_intact(message: &Message, datagram: &Datagram) -> bool {
     let len = message.total_len() as u32;
-    Sum::pseudo_header(&datagram.source, &datagram.destination, PROTOCOL, len)
+    Sum::pseudo_header(&datagram.remote, &datagram.local, PROTOCOL, len)
         .combine(sum::read(message))
         .is_valid()
 }
@@ -189,8 +182,8 @@ mod tests {
             bytes[23] ^= u8::from(index == 5);
             let mut message = cluster.pool().copy_from_slice(64, &bytes).unwrap();
             message.set_note(Datagram {
-                source: PEER,
-                destination: US,
+                local: US,
+                remote: PEER,
                 protocol: PROTOCOL,
                 ..Datagram::default()
             });

@@ -251,6 +251,18 @@ prop_compose! {
     }
 }
 
+/// What the quick parser says of this header.
+fn usual(header: &Ipv4Header) -> UsualHeader {
+    let number = |address: Address| address.as_v4().map(u32::from_be_bytes).unwrap();
+    UsualHeader {
+        source: number(header.source),
+        destination: number(header.destination),
+        total_len: header.total_len,
+        protocol: header.protocol,
+        ttl: header.ttl,
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_emitted_parses(header in valid_header()) {
@@ -258,8 +270,8 @@ proptest! {
         prop_assert_eq!(emit(&header, &mut out), 20);
         prop_assert!(out[20..].iter().all(|byte| *byte == 0xee));
         prop_assert_eq!(parse(&out), Ok(header));
-        let usual = (!header.is_fragment()).then_some(header);
-        prop_assert_eq!(parse_usual(&out, out.len()), usual);
+        let usual = (!header.is_fragment()).then(|| usual(&header));
+        prop_assert_eq!(parse_usual(&out), usual);
     }
 
     #[test]
@@ -273,7 +285,8 @@ proptest! {
         if let Ok(header) = parse(&bytes) {
             prop_assert!(bytes.get(header.payload_range()).is_some());
         }
-        let usual = parse_usual(&bytes, bytes.len());
-        prop_assert!(usual.is_none_or(|usual| parse(&bytes) == Ok(usual)));
+        if let Some(found) = parse_usual(&bytes).filter(|found| usize::from(found.total_len) <= bytes.len()) {
+            prop_assert_eq!(parse(&bytes).map(|header| usual(&header)), Ok(found));
+        }
     }
 }

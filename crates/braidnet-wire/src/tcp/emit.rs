@@ -44,17 +44,9 @@ fn syn_options_len(present: u8) -> usize {
 #[inline]
 pub fn emit(header: &TcpHeader, source_port: u16, destination_port: u16, out: &mut [u8]) -> usize {
     let len = header_len(header);
-    let out = &mut out[..len];
-    let fixed = fixed_words(header, source_port, destination_port, len);
-    if len == MIN_HEADER_LEN {
-        write(fixed, out);
-    } else if len == TIMESTAMPS_HEADER_LEN && header.present == TcpHeader::HAS_TIMESTAMPS {
-        write(with_timestamps(fixed, header), out);
-    } else {
-        let (front, options) = out.split_at_mut(MIN_HEADER_LEN);
-        write(fixed, front);
-        emit_options(header, options);
-    }
+    let (front, options) = out[..len].split_at_mut(MIN_HEADER_LEN);
+    HeaderWords(fixed_words(header, source_port, destination_port, len)).write(front);
+    emit_options(header, options);
     len
 }
 
@@ -71,19 +63,20 @@ pub fn emit_sealed(
     rest: Sum,
     out: &mut [u8],
 ) -> usize {
-    let len = header_len(header);
-    let fixed = fixed_words(header, source_port, destination_port, len);
-    if len == MIN_HEADER_LEN {
-        write(sealed(fixed, rest), &mut out[..len]);
-    } else if len == TIMESTAMPS_HEADER_LEN && header.present == TcpHeader::HAS_TIMESTAMPS {
-        write(
-            sealed(with_timestamps(fixed, header), rest),
-            &mut out[..len],
-        );
-    } else {
-        emit(header, source_port, destination_port, out);
-        seal(&mut out[..len], rest);
-    }
+    let len = match header.layout() {
+        Layout::Fixed => {
+            let words = HeaderWords::fixed(header, source_port, destination_port);
+            words.sealed(rest).write(&mut out[..MIN_HEADER_LEN]);
+            return MIN_HEADER_LEN;
+        }
+        Layout::Timestamps => {
+            let words = HeaderWords::with_timestamps(header, source_port, destination_port);
+            words.sealed(rest).write(&mut out[..TIMESTAMPS_HEADER_LEN]);
+            return TIMESTAMPS_HEADER_LEN;
+        }
+        Layout::Other => emit(header, source_port, destination_port, out),
+    };
+    seal(&mut out[..len], rest);
     len
 }
 
@@ -119,36 +112,80 @@ fn fixed_words(
     ]
 }
 
-#[inline]
-fn with_timestamps(
-    [a, b, c, d, e]: [u32; 5],
-    header: &TcpHeader,
-) -> [u32; TIMESTAMPS_HEADER_LEN / 4] {
-    [
-        a,
-        b,
-        c,
-        d,
-        e,
-        u32::from_be_bytes(ALIGNED_TIMESTAMPS),
-        header.ts_value,
-        header.ts_echo,
-    ]
+/// What a header holds behind its fixed fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// Nothing: [`HeaderWords::fixed`].
+    Fixed,
+    /// Timestamps alone: [`HeaderWords::with_timestamps`].
+    Timestamps,
+    /// Other options, for [`emit`].
+    Other,
 }
 
-/// The header with its checksum, which is the upper half of the fifth word.
-#[inline]
-fn sealed<const WORDS: usize>(mut words: [u32; WORDS], rest: Sum) -> [u32; WORDS] {
-    let checksum = (Sum::of_words(words) + rest).finish_bytes();
-    words[CHECKSUM_OFFSET / 4] |= u32::from(u16::from_be_bytes(checksum)) << 16;
-    words
+impl TcpHeader {
+    /// Which options [`emit`] gives this header.
+    #[inline]
+    pub fn layout(&self) -> Layout {
+        if self.flags.contains(TcpFlags::SYN) || self.sack_count != 0 {
+            Layout::Other
+        } else if self.has(TcpHeader::HAS_TIMESTAMPS) {
+            Layout::Timestamps
+        } else {
+            Layout::Fixed
+        }
+    }
 }
 
-/// Writes all of `out`, which is as long as the words.
-#[inline]
-fn write<const WORDS: usize>(words: [u32; WORDS], out: &mut [u8]) {
-    for (field, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-        *field = word.to_be_bytes();
+/// A header of nearly every segment as 32-bit values, for whoever makes, sums and writes it in one go: bytes just stored in
+/// fields are slow to load again in words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeaderWords<const WORDS: usize>([u32; WORDS]);
+
+impl HeaderWords<{ MIN_HEADER_LEN / 4 }> {
+    /// A header without options, with a checksum of 0.
+    #[inline]
+    pub fn fixed(header: &TcpHeader, source_port: u16, destination_port: u16) -> Self {
+        HeaderWords(fixed_words(
+            header,
+            source_port,
+            destination_port,
+            MIN_HEADER_LEN,
+        ))
+    }
+}
+
+impl HeaderWords<{ TIMESTAMPS_HEADER_LEN / 4 }> {
+    /// A header with timestamps, laid out as RFC 7323 appendix A has them, with a checksum of 0.
+    #[inline]
+    pub fn with_timestamps(header: &TcpHeader, source_port: u16, destination_port: u16) -> Self {
+        let len = TIMESTAMPS_HEADER_LEN;
+        let [a, b, c, d, e] = fixed_words(header, source_port, destination_port, len);
+        let lead = u32::from_be_bytes(ALIGNED_TIMESTAMPS);
+        HeaderWords([a, b, c, d, e, lead, header.ts_value, header.ts_echo])
+    }
+}
+
+impl<const WORDS: usize> HeaderWords<WORDS> {
+    /// Its length in bytes.
+    pub const LEN: usize = WORDS * 4;
+
+    /// The header with its checksum; `rest` is the sum of the pseudo-header and the payload.
+    #[inline]
+    pub fn sealed(mut self, rest: Sum) -> Self {
+        let checksum = (Sum::of_words(self.0) + rest).finish_bytes();
+        // The upper half of the fifth word.
+        self.0[CHECKSUM_OFFSET / 4] |= u32::from(u16::from_be_bytes(checksum)) << 16;
+        self
+    }
+
+    /// Writes the header to `out`, which is as long as it.
+    #[inline]
+    pub fn write(self, out: &mut [u8]) {
+        debug_assert_eq!(out.len(), Self::LEN);
+        for (field, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(self.0) {
+            *field = word.to_be_bytes();
+        }
     }
 }
 
