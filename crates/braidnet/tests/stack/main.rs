@@ -1,0 +1,14 @@
+//! The caller-turned stack as its user sees it: two of them on a wire, in virtual time.
+//!
+//! | what | where |
+//! |---|---|
+//! | two stacks, and a wire that loses, doubles and delays | [`pair`], [`wire`] |
+//! | how connections begin and end | [`lives`] |
+//! | bytes, windows, bad wires | [`bytes`] |
+//! | when turns are due, and on which thread | [`turns`] |
+
+mod bytes;
+mod lives;
+mod pair;
+mod turns;
+mod wire;
