@@ -135,8 +135,12 @@ counters! {
     STALE = "stale",
     /// Dropped: data sent by the application after its close, or beyond the space it was given.
     NOT_SENDABLE = "not_sendable",
-    /// Not sent: no buffer; the retransmission timer makes good.
+    /// Not sent, or not taken during the handshake: no buffer; the retransmission timer, ours or the peer's, makes good.
     NO_BUFFER = "no_buffer",
+    /// Not taken: the data of a segment that would only be kept, while the stack's memory is used up.
+    TEXT_REFUSED = "text_refused",
+    /// Put off: no buffer for what the application is to be told; it is told when there is one.
+    UNTOLD = "untold",
 }
 
 impl Module for Tcp {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::arena::{Arena, Slab};
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
-use crate::sync::{AtomicI64, AtomicPtr, Ordering};
+use crate::sync::{AtomicI64, AtomicPtr, AtomicU8, Ordering};
 
 thread_local! {
     /// The innermost pool bound on this thread, whose `Home::below` leads to the next one; null if none is bound.
@@ -64,6 +64,8 @@ struct Local {
     guards: Cell<usize>,
     slabs: Cell<Vec<Slab>>,
     arena: Arc<Arena>,
+    /// A [`Scarcity`]. Written by whoever uses the pool; atomic, so that reading it takes no look at who that is.
+    scarcity: AtomicU8,
     counts: Counts,
 }
 
@@ -79,6 +81,19 @@ struct Away {
     first: Cell<*mut Node>,
     last: Cell<*mut Node>,
     nodes: Cell<u32>,
+}
+
+/// How scarce a pool's buffers are, as whoever keeps a reserve of them has found. The pool itself makes no difference.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Scarcity {
+    /// Not at all.
+    #[default]
+    Ample,
+    /// The last buffers are in use: they are for what frees others, not for more to be sent or to be kept.
+    Short,
+    /// Of those, few are left: nothing is to be kept.
+    Dire,
 }
 
 #[derive(Default)]
@@ -127,6 +142,7 @@ impl Home {
                 guards: Cell::new(0),
                 slabs: Cell::new(Vec::new()),
                 arena: Arc::clone(arena),
+                scarcity: AtomicU8::new(Scarcity::Ample as u8),
                 counts: Counts::default(),
             },
             shared: Shared {
@@ -162,6 +178,16 @@ impl Home {
             returned: counts.returned.get(),
             slab_bytes,
         }
+    }
+
+    /// A [`Scarcity`] as a number.
+    #[inline]
+    pub fn scarcity(&self) -> u8 {
+        self.local.scarcity.load(Ordering::Relaxed)
+    }
+
+    pub fn set_scarcity(&self, scarcity: Scarcity) {
+        self.local.scarcity.store(scarcity as u8, Ordering::Relaxed);
     }
 
     /// Nodes that could not be handed out.

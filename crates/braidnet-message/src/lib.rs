@@ -70,7 +70,7 @@ mod sync;
 
 pub use arena::{Arena, Charge};
 pub use chain::Blocks;
-pub use home::PoolCounters;
+pub use home::{PoolCounters, Scarcity};
 pub use message::Message;
 pub use metadata::{Kind, NOTE_BYTES};
 pub use node::MAX_BLOCK;

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::arena::Arena;
-use crate::home::{Home, PoolCounters};
+use crate::home::{Home, PoolCounters, Scarcity};
 use crate::message::Message;
 use crate::node::{Node, VIEW_CLASS, class_for};
 
@@ -143,6 +143,22 @@ impl Pool {
     #[inline]
     pub fn refused(&self) -> u64 {
         self.home().refused()
+    }
+
+    /// How scarce its buffers are.
+    #[inline]
+    pub fn scarcity(&self) -> Scarcity {
+        // SAFETY: the home is not freed before `Pool::drop`.
+        match unsafe { self.home.as_ref() }.scarcity() {
+            0 => Scarcity::Ample,
+            1 => Scarcity::Short,
+            _ => Scarcity::Dire,
+        }
+    }
+
+    /// Says how scarce they are: for whoever keeps a reserve of them.
+    pub fn set_scarcity(&mut self, scarcity: Scarcity) {
+        self.home().set_scarcity(scarcity);
     }
 
     /// What the pool did so far.

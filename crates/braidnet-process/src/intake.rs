@@ -59,6 +59,12 @@ impl Share {
         }
     }
 
+    /// Whether nothing arrives here but from others.
+    #[inline]
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self.intake, Intake::Nothing)
+    }
+
     /// Takes up to `max` packets. Where there were as many, a fellow is woken: there may be more.
     #[inline]
     pub(crate) fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {

@@ -8,7 +8,7 @@ use braidnet_device::{DeviceError, QueuePair};
 use braidnet_inet::Flows;
 use braidnet_message::{Arena, Run};
 use braidnet_stream::junction::Placement;
-use braidnet_stream::{Buckets, Cluster, ModuleId, Next, Parcel, Stream};
+use braidnet_stream::{Buckets, Cluster, ModuleId, Next, Parcel, Reserve, Stream};
 use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
@@ -179,6 +179,7 @@ impl Plan {
                 run: Run::new(),
                 parcels: Vec::with_capacity(self.batch),
                 mine: VecDeque::with_capacity(waiting),
+                spare: Reserve::default(),
             };
             worker.reserve(RUNS * self.batch.max(1));
             processors[seat.processor].push(worker);

@@ -5,7 +5,9 @@ use crate::intake::Share;
 use crate::plan::{Application, Classify};
 use braidnet_message::{Message, Pool, Run};
 use braidnet_stream::junction::QueueJunction;
-use braidnet_stream::{Cluster, Direction, ModuleId, Next, Parcel, Processor, Stream, Tail};
+use braidnet_stream::{
+    Cluster, Direction, ModuleId, Next, Parcel, Processor, Reserve, Stream, Tail,
+};
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
 use std::collections::VecDeque;
@@ -32,6 +34,7 @@ pub struct Worker {
     pub(crate) parcels: Vec<Parcel>,
     /// Packets of its own that a packet filter has found and that have not been worked on.
     pub(crate) mine: VecDeque<Message>,
+    pub(crate) spare: Reserve,
 }
 
 impl Worker {
@@ -48,11 +51,29 @@ impl Worker {
         self.outward.reserve(messages);
     }
 
+    /// Keeps these buffers for what frees others, where the worker's pool is found empty. Without them, a worker whose memory
+    /// is used up by what its application sends may wait for ever for the acknowledgments.
+    pub fn keep(&mut self, reserve: Reserve) {
+        self.spare = reserve;
+    }
+
     /// A way for others to leave work for it and for all its fellows.
     pub fn mailboxes(&self) -> Mailboxes {
         Mailboxes {
             owners: self.outward.owners.clone(),
             boxes: self.outward.mailboxes.clone(),
+        }
+    }
+
+    /// Sees to the buffers that are kept for need. Where packets come in, they are given back as those come.
+    #[inline]
+    fn provide(&mut self) {
+        let pool = self.cluster.pool();
+        if self.share.is_nothing() && self.spare.relieve(pool) {
+            return;
+        }
+        if !self.spare.is_complete() {
+            self.spare.replenish(pool);
         }
     }
 
@@ -97,6 +118,7 @@ struct Port<'a> {
     /// Packets of one's own that a packet filter has found, in the order of the queue.
     mine: &'a mut VecDeque<Message>,
     unsorted: &'a mut Run,
+    spare: &'a mut Reserve,
     /// Most packets to take.
     max: usize,
     taken: usize,
@@ -108,12 +130,13 @@ impl Port<'_> {
         let (me, entry) = (self.me, (self.bottom, Direction::Up));
         let (stream, outward, unsorted) = (self.stream, &mut *self.outward, &mut *self.unsorted);
         let (inbox, parcels, mine) = (&mut *self.inbox, &mut *self.parcels, &mut *self.mine);
-        let max = self.max;
+        let (spare, max) = (&mut *self.spare, self.max);
         self.taken = self.share.take_turn(max, |filtered| {
             if !outward.pass_on(&mut filtered.left) {
                 return 0;
             }
-            let taken = filtered.receiver.receive(pool, unsorted, max);
+            let receiver = &mut filtered.receiver;
+            let taken = spare.receive(pool, max, |pool, max| receiver.receive(pool, unsorted, max));
             // What others polled before came earlier; they had handed it over when the baton came to us.
             while let Some(parcel) = inbox.pop() {
                 if (parcel.module(), parcel.direction()) == entry {
@@ -141,7 +164,10 @@ impl Port<'_> {
 impl Tail for Port<'_> {
     fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
         let Some(filter) = self.filter else {
-            self.taken = self.share.receive(pool, run, self.max);
+            let share = &mut *self.share;
+            self.taken = self
+                .spare
+                .receive(pool, self.max, |pool, max| share.receive(pool, run, max));
             return;
         };
         // Who has enough to do already leaves the queue to others.
@@ -181,11 +207,13 @@ impl Processor for Worker {
             parcels: &mut self.parcels,
             mine: &mut self.mine,
             unsorted: &mut self.run,
+            spare: &mut self.spare,
             max: if held_up { 0 } else { max },
             taken: 0,
         };
         self.cluster.turn(now, &mut port);
         done += port.taken;
+        self.provide();
         for parcel in self.cluster.outbound() {
             self.outward.sort(parcel);
         }

@@ -116,12 +116,16 @@ impl Control {
 
     /// A message that carries this, for `connection`; `None` if the pool is exhausted.
     pub fn message(self, connection: ConnectionId, pool: &mut Pool) -> Option<Message> {
-        let mut message = pool.allocate(0, 0)?;
+        Some(self.carried_by(pool.allocate(0, 0)?, connection))
+    }
+
+    /// The same in a message that is there already and whose content says nothing any more: so it is certain to be told.
+    pub fn carried_by(self, mut message: Message, connection: ConnectionId) -> Message {
         message.set_kind(Kind::Control);
         message.set_bucket(connection.bucket().0);
         message.set_connection(connection.0);
         message.set_note(self);
-        Some(message)
+        message
     }
 
     /// What a control message carries; `None` for data.

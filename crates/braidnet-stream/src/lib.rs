@@ -12,6 +12,7 @@
 //! - A [`Cluster`] turns some of a stream's modules over its buckets, run to completion, on the caller's thread.
 //! - A [`Junction`](junction::Junction) is where work changes hands. A [`Placement`](junction::Placement) of junctions
 //!   *is* a process architecture.
+//! - A [`Reserve`] of buffers sees to it that a cluster whose memory is used up still hears what frees it.
 //! - A [`Processor`] is whatever has [`turn`](Processor::turn): a spawned thread, a caller's loop and a simulator are
 //!   equal callers.
 //!
@@ -34,6 +35,7 @@ pub mod perimeter;
 pub mod processor;
 pub mod queue;
 mod queues;
+pub mod reserve;
 mod session;
 pub mod stream;
 pub mod wheel;
@@ -46,4 +48,5 @@ pub use counters::{Counter, Counters};
 pub use module::{Direction, Key, Module, ModuleId, Stages, State};
 pub use perimeter::Buckets;
 pub use processor::{Next, Processor};
+pub use reserve::Reserve;
 pub use stream::{Stream, StreamBuilder, StreamError};

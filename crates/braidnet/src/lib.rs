@@ -14,7 +14,6 @@ mod config;
 mod endpoint;
 mod endpoints;
 mod error;
-mod reserve;
 mod server;
 mod services;
 mod stack;

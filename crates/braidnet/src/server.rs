@@ -4,7 +4,7 @@ use crate::config::StackConfig;
 use crate::error::StackError;
 use crate::services::{DatagramService, Service, Services, Ticket};
 use crate::wiring;
-use braidnet_device::Device;
+use braidnet_device::{Device, RECEIVE_HEADROOM};
 use braidnet_inet::tcp::Listeners;
 use braidnet_message::{Arena, Kind, Message, Pool};
 use braidnet_process::{
@@ -14,7 +14,7 @@ use braidnet_process::{
 use braidnet_stream::junction::Placement;
 use braidnet_stream::{
     BucketId, ConnectionId, Control, Counters, Direction, ModuleId, Next, Parcel, Processor,
-    Stream, Verb,
+    Reserve, Stream, Verb,
 };
 use braidnet_sync::group::MemberError;
 use braidnet_sync::lock::LockKind;
@@ -169,6 +169,11 @@ impl ServerBuilder {
             .map_err(PlanError::from)?;
         let mut processors =
             plan.workers(self.architecture, wakers, &mut |_| Box::new(NoApplication))?;
+        let share = self.config.memory_bytes / processors.iter().flatten().count().max(1);
+        for worker in processors.iter_mut().flatten() {
+            let packet_max = RECEIVE_HEADROOM + capabilities.packet_max();
+            worker.keep(Reserve::new(share, packet_max));
+        }
         let counters = processors
             .iter_mut()
             .flatten()

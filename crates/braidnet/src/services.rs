@@ -6,7 +6,7 @@
 
 use braidnet_inet::HEADROOM;
 use braidnet_inet::notes::UdpFlow;
-use braidnet_message::{Kind, Message, Pool, Run};
+use braidnet_message::{Kind, Message, Pool, Run, Scarcity};
 use braidnet_stream::{
     BucketId, ConnectionId, Context, Control, Counter, Direction, Key, Module, Stages, State, Verb,
 };
@@ -87,9 +87,13 @@ impl Io<'_, '_> {
     }
 
     /// An empty message for at most `size` bytes to send, with [`HEADROOM`] in front; `None` if the stack's memory is used
-    /// up.
+    /// up, but for what is kept to hear of what frees it.
     pub fn allocate(&mut self, size: usize) -> Option<Message> {
-        self.cx.pool().allocate(HEADROOM, size)
+        let pool = self.cx.pool();
+        if pool.scarcity() != Scarcity::Ample {
+            return None;
+        }
+        pool.allocate(HEADROOM, size)
     }
 
     /// The processor's buffers.

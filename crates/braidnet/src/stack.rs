@@ -4,19 +4,18 @@ use crate::config::StackConfig;
 use crate::endpoint::Phase;
 use crate::endpoints::Endpoints;
 use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
-use crate::reserve::Reserve;
 use crate::wiring::{self, Above, Wiring};
 use braidnet_device::{Device, QueuePair, RECEIVE_HEADROOM};
 use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
-    Buckets, Cluster, ConnectionId, Control, Direction, Next, Processor, Tail, Verb,
+    Buckets, Cluster, ConnectionId, Control, Direction, Next, Processor, Reserve, Tail, Verb,
 };
 use braidnet_wire::address::{Address, Tuple};
-use braidnet_wire::time::Instant;
+use braidnet_wire::time::{Duration, Instant};
 use core::net::{IpAddr, SocketAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A whole TCP/IP stack on one device, turned by whoever owns it: no thread, no lock, no clock of its own.
@@ -61,6 +60,8 @@ pub struct Stack {
     /// Messages that have been read, to be freed in the next turn, when the buffers are bound to the thread.
     spent: Run,
     reserve: Reserve,
+    /// What TCP is to be asked for and found no buffer, in order.
+    unasked: VecDeque<(Connection, Control)>,
     now: Instant,
     next_port: u16,
     batch: usize,
@@ -126,6 +127,7 @@ impl Stack {
                 config.memory_bytes,
                 RECEIVE_HEADROOM + capabilities.packet_max(),
             ),
+            unasked: VecDeque::new(),
             now: Instant::ZERO,
             next_port: FIRST_EPHEMERAL,
             batch: config.batch.max(1),
@@ -141,12 +143,32 @@ impl Stack {
         self.hand_down();
         let taken = self.pass(self.batch);
         if !self.reserve.is_complete() {
-            self.reserve.restock(self.cluster.pool());
+            return self.recover(taken);
         }
+        self.next(taken)
+    }
+
+    #[inline]
+    fn next(&self, taken: usize) -> Next {
         if taken > 0 || self.cluster.is_backed_up() {
             return Next::Again;
         }
         self.cluster.deadline().map_or(Next::Idle, Next::At)
+    }
+
+    /// What memory there is again goes to what TCP is to be asked for, then to the reserve. What is to be asked for waits only
+    /// while that is not complete.
+    #[cold]
+    fn recover(&mut self, taken: usize) -> Next {
+        let waiting = !self.unasked.is_empty();
+        self.ask_all();
+        self.reserve.replenish(self.cluster.pool());
+        let asked = match (waiting, self.unasked.is_empty()) {
+            (false, _) => Next::Idle,
+            (true, true) => Next::Again,
+            (true, false) => Next::At(self.now + RETRY),
+        };
+        self.next(taken).sooner(asked)
     }
 
     /// Listens on `port` of every address; at most `backlog` connections may be half-open.
@@ -348,13 +370,21 @@ impl Stack {
         all
     }
 
+    /// Asks TCP for something, behind all that it was asked for; where there is no buffer, with a later turn.
     fn ask(&mut self, connection: Connection, control: Control) {
-        let mut message = control.message(connection, self.cluster.pool());
-        if message.is_none() {
-            self.reserve.spend();
-            message = control.message(connection, self.cluster.pool());
-        }
-        if let Some(message) = message {
+        self.unasked.push_back((connection, control));
+        self.ask_all();
+    }
+
+    fn ask_all(&mut self) {
+        while let Some(&(connection, control)) = self.unasked.front() {
+            let mut message = control.message(connection, self.cluster.pool());
+            if message.is_none() {
+                self.reserve.spend(self.cluster.pool());
+                message = control.message(connection, self.cluster.pool());
+            }
+            let Some(message) = message else { return };
+            self.unasked.pop_front();
             self.cluster
                 .put_one(self.wiring.top, Direction::Down, message);
         }
@@ -419,13 +449,10 @@ impl Tail for Port<'_> {
     #[inline]
     fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
         self.spent.clear();
-        if self.max > 0 {
-            self.taken = self.device.receiver.receive(pool, run, self.max);
-        }
-        if self.reserve.is_needed(pool) {
-            let more = self.reserve.spend().min(self.max - self.taken);
-            self.taken += self.device.receiver.receive(pool, run, more);
-        }
+        let receiver = &mut self.device.receiver;
+        self.taken = self
+            .reserve
+            .receive(pool, self.max, |pool, max| receiver.receive(pool, run, max));
     }
 
     #[inline]
@@ -442,5 +469,8 @@ impl Processor for Stack {
 
 /// Start of the dynamic ports (RFC 6335 §6).
 const FIRST_EPHEMERAL: u16 = 49_152;
+
+/// How long what TCP is to be asked for waits for a buffer.
+const RETRY: Duration = Duration::from_millis(20);
 
 const PROTOCOL_TCP: u8 = 6;

@@ -3,7 +3,7 @@
 use super::listen::HalfOpen;
 use super::send_queue::SendQueue;
 use braidnet_message::{Charge, Message};
-use braidnet_stream::{ConnectionId, Context};
+use braidnet_stream::{ConnectionId, Context, Control, Verb};
 use braidnet_tcp::{Payload, Sink, Tcb};
 use braidnet_wire::address::Tuple;
 
@@ -26,6 +26,33 @@ pub(super) struct Connection {
     pub(super) closed_by_user: bool,
     /// Its share of the stack's memory, given back with it.
     pub(super) _charge: Charge,
+}
+
+impl Connection {
+    /// Tells that the handshake is over, in `carrier`.
+    pub(super) fn connected(&mut self, carrier: Message) -> Message {
+        self.half_open = None;
+        self.announced = true;
+        Control::new(Verb::Connected)
+            .value(u64::from(self.tcb.send_space()))
+            .detail(self.tcb.mss())
+            .tuple(self.tuple)
+            .carried_by(carrier, self.id)
+    }
+
+    /// Lets go of what the peer has acknowledged; whether `worthwhile` bytes or more have come free since the head was told.
+    #[inline]
+    pub(super) fn release(&mut self, worthwhile: u32) -> bool {
+        let acked = self.tcb.take_acked();
+        self.sending.release(acked);
+        self.unreported_space += acked;
+        self.unreported_space >= worthwhile
+    }
+
+    /// What tells that it is gone.
+    pub(super) fn closed(&self, why: u32) -> Control {
+        Control::new(Verb::Closed).detail(why).tuple(self.tuple)
+    }
 }
 
 /// A received segment's payload, as the engine handles it.

@@ -8,18 +8,22 @@ use super::table::Table;
 use super::{
     CLOSED, CONNECTION_BYTES, DATA_SEGMENTS_IN, NO_BUFFER, NO_CONNECTION, NO_MEMORY, NOT_SENDABLE,
     OPENED, OUT_OF_ORDER, OWN, RESETS_OUT, RETRANSMITTED, SEGMENTS_IN, SEGMENTS_OUT, STALE,
-    SYN_QUEUE_FULL, TABLE_FULL, Tcp,
+    SYN_QUEUE_FULL, TABLE_FULL, TEXT_REFUSED, Tcp, UNTOLD,
 };
 use crate::notes::{Arrival, Departure};
-use braidnet_message::{Charge, Kind, Message, Run};
-use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
+use braidnet_message::{Charge, Kind, Message, Run, Scarcity};
+use braidnet_stream::{BucketId, ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{DropReason, Events, Listen, Sink, State, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
-use braidnet_wire::tcp::{PROTOCOL, TcpHeader};
+use braidnet_wire::tcp::{PROTOCOL, TcpFlags, TcpHeader};
+use braidnet_wire::time::Duration;
 use std::sync::OnceLock;
 
 /// IPv4 and TCP headers without options, in bytes (RFC 9293 §3.7.1).
 const FIXED_HEADERS: usize = 40;
+
+/// How long what the head is to be told waits for a buffer before it is tried again on its own account.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// The module's counters: its own, then the engine's drop reasons.
 pub(super) fn counter_names() -> &'static [&'static str] {
@@ -36,12 +40,47 @@ impl Tcp {
     #[inline(never)]
     pub(super) fn segments_arrive(&self, table: &mut Table, run: &mut Run, cx: &mut Context<'_>) {
         cx.count(SEGMENTS_IN, run.len() as u64);
+        if cx.pool().scarcity() != Scarcity::Ample {
+            self.spare_memory(table, run, cx);
+        }
         for message in run.drain() {
             let arrival = message.note::<Arrival>();
             match table.find(arrival.hash, &arrival.tuple) {
                 Some(slot) => self.segment_for(slot, &arrival, message, table, cx),
                 None => self.segment_for_nobody(&arrival, message, table, cx),
             }
+        }
+    }
+
+    /// The stack's memory is used up: takes data out of segments that would only be kept, by an application that has not read
+    /// what came before, or out of order; if hardly a buffer is left, all. What else they say is heard, and the peer sends
+    /// their data again.
+    #[cold]
+    fn spare_memory(&self, table: &mut Table, run: &mut Run, cx: &mut Context<'_>) {
+        let dire = cx.pool().scarcity() == Scarcity::Dire;
+        for message in run.as_mut_slice() {
+            let mut arrival = message.note::<Arrival>();
+            let len = message.total_len() as u32;
+            let Some(slot) = table.find(arrival.hash, &arrival.tuple).filter(|_| len > 0) else {
+                continue;
+            };
+            let Some(connection) = table.connection(slot) else {
+                continue;
+            };
+            let status = connection.tcb.status();
+            // An application that reads may not have said so yet, up to this much.
+            let is_read = status.unread_bytes <= self.config.engine.receive_buffer_bytes / 8;
+            let is_welcome = arrival.header.seq == status.rcv_nxt && is_read && !dire;
+            // What is old or past the window is not kept, and asks for an answer.
+            let offset = arrival.header.seq - status.rcv_nxt;
+            if is_welcome || offset >= status.rcv_wnd || !status.state.is_synchronized() {
+                continue;
+            }
+            let flags = arrival.header.flags.0 & !(TcpFlags::FIN.0 | TcpFlags::PSH.0);
+            arrival.header.flags = TcpFlags(flags);
+            message.truncate(0);
+            message.set_note(arrival);
+            cx.count(TEXT_REFUSED, 1);
         }
     }
 
@@ -62,12 +101,12 @@ impl Tcp {
             self.gone(slot, Control::CLOSED, table, cx);
             return self.segment_for_nobody(arrival, message, table, cx);
         }
+        if matches!(connection.tcb.state(), State::SynSent | State::SynReceived) {
+            return self.segment_while_opening(slot, arrival, message, table, cx);
+        }
         let payload = (message.total_len() > 0).then(|| Segment(message));
         if payload.is_some() {
             cx.count(DATA_SEGMENTS_IN, 1);
-        }
-        if matches!(connection.tcb.state(), State::SynSent | State::SynReceived) {
-            return self.segment_while_opening(slot, arrival, payload, table, cx);
         }
         let mut sink = Deliver {
             id: connection.id,
@@ -80,25 +119,43 @@ impl Tcp {
         if let Some(reason) = outcome.drop {
             cx.count(counter_of(reason), 1);
         }
-        table.touch(slot);
         // Nearly every ACK.
         if outcome.events == Events::ACKED {
-            self.acked(slot, table, cx);
-        } else if !outcome.events.is_empty() {
+            let worthwhile = connection.release(self.worthwhile());
+            table.touch(slot);
+            if worthwhile {
+                self.report_space(slot, table, cx);
+            }
+            return;
+        }
+        table.touch(slot);
+        if !outcome.events.is_empty() {
             self.events(slot, outcome.events, table, cx);
         }
     }
 
-    /// The same during the handshake: what ends it may bring data, of which the head is to hear after `Connected`.
+    /// The same during the handshake: what ends it may bring data, of which the head is to hear after `Connected`. So a
+    /// segment without which `Connected` cannot be told is not taken, as if it were lost.
     #[cold]
     fn segment_while_opening(
         &self,
         slot: usize,
         arrival: &Arrival,
-        payload: Option<Segment>,
+        message: Message,
         table: &mut Table,
         cx: &mut Context<'_>,
     ) {
+        table.touch(slot);
+        self.catch_up(table, cx);
+        let (payload, carrier) = if message.total_len() > 0 {
+            cx.count(DATA_SEGMENTS_IN, 1);
+            (Some(Segment(message)), cx.pool().allocate(0, 0))
+        } else {
+            (None, Some(message))
+        };
+        let (Some(carrier), true) = (carrier, table.untold.is_empty()) else {
+            return cx.count(NO_BUFFER, 1);
+        };
         let Some(connection) = table.connection(slot) else {
             return;
         };
@@ -109,8 +166,10 @@ impl Tcp {
         if let Some(reason) = outcome.drop {
             cx.count(counter_of(reason), 1);
         }
-        table.touch(slot);
-        self.events(slot, outcome.events & Events::CONNECTED, table, cx);
+        if outcome.events.contains(Events::CONNECTED) {
+            cx.count(OPENED, 1);
+            cx.up(connection.connected(carrier));
+        }
         if let Some(connection) = table.connection(slot) {
             let mut sink = Deliver {
                 id: connection.id,
@@ -190,7 +249,7 @@ impl Tcp {
         for message in run.drain() {
             let id = ConnectionId(message.connection());
             if message.kind() != Kind::Data {
-                self.verb(id, &message, table, cx);
+                self.verb(id, message, table, cx);
                 continue;
             }
             let Some(slot) = table.slot(id) else {
@@ -212,14 +271,14 @@ impl Tcp {
     }
 
     #[inline(never)]
-    fn verb(&self, id: ConnectionId, message: &Message, table: &mut Table, cx: &mut Context<'_>) {
+    fn verb(&self, id: ConnectionId, message: Message, table: &mut Table, cx: &mut Context<'_>) {
         let Some((control, verb)) =
-            Control::of(message).and_then(|control| Some((control, control.verb()?)))
+            Control::of(&message).and_then(|control| Some((control, control.verb()?)))
         else {
             return;
         };
         if verb == Verb::Connect {
-            return self.connect(&control, table, cx);
+            return self.connect(control.tuple, message, table, cx);
         }
         let Some(slot) = table.slot(id) else {
             cx.count(STALE, 1);
@@ -251,41 +310,54 @@ impl Tcp {
         }
     }
 
-    /// OPEN, active (RFC 9293 §3.9.1.1). The caller chose the source port so that the flow's bucket is this one.
+    /// OPEN, active (RFC 9293 §3.9.1.1). The caller chose the source port so that the flow's bucket is this one. It is
+    /// answered in the message that asks.
     #[cold]
-    fn connect(&self, control: &Control, table: &mut Table, cx: &mut Context<'_>) {
-        let (tuple, now) = (control.tuple, cx.now());
+    fn connect(&self, tuple: Tuple, asked: Message, table: &mut Table, cx: &mut Context<'_>) {
         let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
-        let refuse = |reason, cx: &mut Context<'_>| {
-            cx.count(reason, 1);
-            let closed = Control::new(Verb::Closed)
-                .detail(Control::NO_ROOM)
-                .tuple(tuple);
-            if let Some(message) = closed.message(ConnectionId::new(bucket, u32::MAX, 0), cx.pool())
-            {
-                cx.up(message);
+        let (control, id) = match self.open_for(tuple, (bucket, hash), table, cx) {
+            Ok(id) => (Control::new(Verb::Opening), id),
+            Err(reason) => {
+                cx.count(reason, 1);
+                let closed = Control::new(Verb::Closed).detail(Control::NO_ROOM);
+                (closed, ConnectionId::new(bucket, u32::MAX, 0))
             }
         };
+        cx.up(control.tuple(tuple).carried_by(asked, id));
+    }
+
+    /// A connection in SYN-SENT, or why there is none.
+    fn open_for(
+        &self,
+        tuple: Tuple,
+        (bucket, hash): (BucketId, u64),
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) -> Result<ConnectionId, Counter> {
         if cx.bucket() != Some(bucket) || table.find(hash, &tuple).is_some() {
-            return refuse(TABLE_FULL, cx);
+            return Err(TABLE_FULL);
         }
+        // Its slot may be that of a connection whose end the head has not heard of.
+        self.catch_up(table, cx);
+        if !table.untold.is_empty() {
+            return Err(NO_MEMORY);
+        }
+        let now = cx.now();
         let iss = braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
         let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
         tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
-        let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
-            return refuse(NO_MEMORY, cx);
-        };
-        let slot = table.insert(hash, tuple, |id| Connection {
-            announced: true,
-            ..fresh(id, (tuple, hash), tcb, charge)
-        });
-        let Some(slot) = slot else {
-            return refuse(TABLE_FULL, cx);
-        };
+        let charge = self.memory.charge(CONNECTION_BYTES).ok_or(NO_MEMORY)?;
+        let slot = table
+            .insert(hash, tuple, |id| Connection {
+                announced: true,
+                ..fresh(id, (tuple, hash), tcb, charge)
+            })
+            .ok_or(TABLE_FULL)?;
         table.touch(slot);
-        if let Some(connection) = table.connection(slot) {
-            tell(Control::new(Verb::Opening).tuple(tuple), connection, cx);
-        }
+        table
+            .connection(slot)
+            .map(|connection| connection.id)
+            .ok_or(TABLE_FULL)
     }
 
     /// Wakes every connection whose time has come.
@@ -333,10 +405,8 @@ impl Tcp {
                 // The application is done with it; what waits is TCP's own affair (RFC 9293 §3.6.1).
                 State::TimeWait if connection.announced => {
                     connection.announced = false;
-                    let closed = Control::new(Verb::Closed)
-                        .detail(Control::CLOSED)
-                        .tuple(connection.tuple);
-                    tell(closed, connection, cx);
+                    let (closed, id) = (connection.closed(Control::CLOSED), connection.id);
+                    tell(closed, id, table, cx);
                 }
                 _ => {}
             }
@@ -345,58 +415,47 @@ impl Tcp {
                 cx.wake_at(at);
             }
         }
+        if !table.untold.is_empty() {
+            self.catch_up(table, cx);
+        }
     }
 
-    /// The peer has acknowledged data: lets go of it, and tells the head of the room.
+    /// How many bytes must have come free in the send buffer that the head is told of them: a good part of it. No application
+    /// can wait for less for ever: what is unreported is less than a quarter, what is still to be acknowledged makes up the
+    /// rest.
     #[inline]
-    fn acked(&self, slot: usize, table: &mut Table, cx: &mut Context<'_>) {
+    fn worthwhile(&self) -> u32 {
+        self.config.engine.send_buffer_bytes / 4
+    }
+
+    /// Tells the head of all the room there is.
+    #[inline(never)]
+    fn report_space(&self, slot: usize, table: &mut Table, cx: &mut Context<'_>) {
         let Some(connection) = table.connection(slot) else {
             return;
         };
-        let acked = connection.tcb.take_acked();
-        connection.sending.release(acked);
-        connection.unreported_space += acked;
-        // Reports are worth a message when a good part of the buffer has come free. No application can wait for less for
-        // ever: what is unreported is less than a quarter, what is still to be acknowledged makes up the rest.
-        if connection.unreported_space >= self.config.engine.send_buffer_bytes / 4 {
-            let space = connection.unreported_space;
-            // Without a buffer to say so in, it is said with the next acknowledgment.
-            if tell(
-                Control::new(Verb::Space).value(u64::from(space)),
-                connection,
-                cx,
-            ) {
-                connection.unreported_space = 0;
-            }
-        }
+        let (space, id) = (connection.unreported_space, connection.id);
+        connection.unreported_space = 0;
+        let control = Control::new(Verb::Space).value(u64::from(space));
+        tell(control, id, table, cx);
     }
 
     /// Tells the head what has happened to a connection.
     #[inline(never)]
     fn events(&self, slot: usize, events: Events, table: &mut Table, cx: &mut Context<'_>) {
-        let Some(connection) = table.connection(slot) else {
-            return;
-        };
-        if events.contains(Events::CONNECTED) {
-            connection.half_open = None;
-            connection.announced = true;
-            cx.count(OPENED, 1);
-            let connected = Control::new(Verb::Connected)
-                .value(u64::from(connection.tcb.send_space()))
-                .detail(connection.tcb.mss())
-                .tuple(connection.tuple);
-            tell(connected, connection, cx);
-        }
         if events.contains(Events::OUT_OF_ORDER) {
             cx.count(OUT_OF_ORDER, 1);
         }
-        if events.contains(Events::ACKED) {
-            self.acked(slot, table, cx);
+        if events.contains(Events::ACKED)
+            && let Some(connection) = table.connection(slot)
+            && connection.release(self.worthwhile())
+        {
+            self.report_space(slot, table, cx);
         }
         if events.contains(Events::END_OF_DATA)
-            && let Some(connection) = table.connection(slot)
+            && let Some(id) = table.connection(slot).map(|connection| connection.id)
         {
-            tell(Control::new(Verb::EndOfData), connection, cx);
+            tell(Control::new(Verb::EndOfData), id, table, cx);
         }
         let why = [
             (Events::RESET, Control::RESET),
@@ -417,13 +476,19 @@ impl Tcp {
         };
         cx.count(CLOSED, 1);
         if connection.announced {
-            tell(
-                Control::new(Verb::Closed)
-                    .detail(why)
-                    .tuple(connection.tuple),
-                &connection,
-                cx,
-            );
+            tell(connection.closed(why), connection.id, table, cx);
+        }
+    }
+
+    /// Tells what could not be told, in order, as far as there are buffers now, and asks to be called again for the rest.
+    #[cold]
+    fn catch_up(&self, table: &mut Table, cx: &mut Context<'_>) {
+        while let Some((id, control)) = table.untold.pop_front() {
+            let Some(message) = control.message(id, cx.pool()) else {
+                table.untold.push_front((id, control));
+                return cx.wake_at(cx.now() + RETRY);
+            };
+            cx.up(message);
         }
     }
 
@@ -500,17 +565,14 @@ fn send_segment(connection: &mut Connection, transmit: &Transmit, cx: &mut Conte
     }
 }
 
-/// Whether there was a buffer to tell it in.
+/// Tells the head, behind all that it is to be told; where there is no buffer, later.
 #[inline(never)]
-fn tell(control: Control, connection: &Connection, cx: &mut Context<'_>) -> bool {
-    match control.message(connection.id, cx.pool()) {
-        Some(message) => {
-            cx.up(message);
-            true
-        }
-        None => {
-            cx.count(NO_BUFFER, 1);
-            false
-        }
+fn tell(control: Control, id: ConnectionId, table: &mut Table, cx: &mut Context<'_>) {
+    if table.untold.is_empty()
+        && let Some(message) = control.message(id, cx.pool())
+    {
+        return cx.up(message);
     }
+    cx.count(UNTOLD, 1);
+    table.untold.push_back((id, control));
 }

@@ -2,9 +2,10 @@
 
 use super::connection::Connection;
 use braidnet_stream::map::Map;
-use braidnet_stream::{BucketId, ConnectionId};
+use braidnet_stream::{BucketId, ConnectionId, Control};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::time::Instant;
+use std::collections::VecDeque;
 
 /// What TCP keeps in one bucket.
 pub(super) struct Table {
@@ -15,6 +16,10 @@ pub(super) struct Table {
     limit: usize,
     /// Slots that were touched since the last settling; each stands here once.
     pub(super) touched: Vec<u32>,
+    /// What the head is to be told and found no buffer, in order. Nothing is told before it, so a slot's next tenant is not
+    /// announced before the end of the one before. At most a few for each connection: space in quarters of a buffer, the end
+    /// of data, the end.
+    pub(super) untold: VecDeque<(ConnectionId, Control)>,
 }
 
 struct Slot {
@@ -33,6 +38,7 @@ impl Table {
             free: Vec::new(),
             limit,
             touched: Vec::new(),
+            untold: VecDeque::new(),
         }
     }
 
