@@ -32,6 +32,7 @@ pub fn bulk(config: &BulkConfig) -> BulkResult {
         digest: Digest::default(),
         client,
         server,
+        burst: config.burst_messages.unwrap_or(u64::MAX),
         sent: 0,
         sent_of_message: 0,
         received: 0,
@@ -41,7 +42,11 @@ pub fn bulk(config: &BulkConfig) -> BulkResult {
     run.turn_until(&mut pair, WARM_UP_MESSAGES, BulkRun::check_whole);
     let before = [&pair.client, &pair.server].map(segments_out);
     let stopwatch = Stopwatch::start();
-    run.turn_until(&mut pair, WARM_UP_MESSAGES + config.messages, BulkRun::sample);
+    run.turn_until(
+        &mut pair,
+        WARM_UP_MESSAGES + config.messages,
+        BulkRun::sample,
+    );
     let (wall_ns, cpu_ns) = stopwatch.read();
     BulkResult {
         wall_ns,
@@ -93,6 +98,7 @@ struct BulkRun {
     digest: Digest,
     client: Connection,
     server: Connection,
+    burst: u64,
     sent: u64,
     sent_of_message: usize,
     received: u64,
@@ -107,7 +113,8 @@ impl BulkRun {
         while self.received < end {
             let before = (self.received, self.received_of_message);
             let now = pair.now_as_instant();
-            self.send(&mut pair.client, end);
+            let until = end.min(self.sent.saturating_add(self.burst));
+            self.send(&mut pair.client, until);
             pair.client.turn(now);
             pair.server.turn(now);
             self.receive(&mut pair.server, look);
@@ -124,7 +131,9 @@ impl BulkRun {
     fn send(&mut self, stack: &mut Stack, end: u64) {
         while self.sent < end {
             let rest = &self.payload.message(self.sent)[self.sent_of_message..];
-            let taken = stack.send(self.client, rest).expect("the connection is open");
+            let taken = stack
+                .send(self.client, rest)
+                .expect("the connection is open");
             if taken == 0 {
                 return;
             }
@@ -155,7 +164,11 @@ impl BulkRun {
 
     fn check_whole(&mut self) {
         let expected = self.payload.message(self.received);
-        assert!(self.message == expected, "message {} differs", self.received);
+        assert!(
+            self.message == expected,
+            "message {} differs",
+            self.received
+        );
         self.digest.all(&self.message);
     }
 
@@ -184,7 +197,11 @@ impl Pair {
             config
         };
         let stack = |address, end| Stack::new(&config(address), end).expect("a stack");
-        Pair { client: stack("10.0.0.1", here), server: stack("10.0.0.2", there), epoch: Clock::now() }
+        Pair {
+            client: stack("10.0.0.1", here),
+            server: stack("10.0.0.2", there),
+            epoch: Clock::now(),
+        }
     }
 
     /// Nanoseconds since the pair was made.
@@ -198,7 +215,9 @@ impl Pair {
 
     /// Opens `count` connections and waits until all are established: both ends of each, client first.
     fn connect(&mut self, count: usize) -> Vec<[Connection; 2]> {
-        self.server.listen(SERVICE_PORT, count as u32).expect("a port to listen on");
+        self.server
+            .listen(SERVICE_PORT, count as u32)
+            .expect("a port to listen on");
         let to = "10.0.0.2:7".parse().expect("an address");
         (0..count)
             .map(|_| {
@@ -238,7 +257,11 @@ impl Pair {
 }
 
 fn segments_out(stack: &Stack) -> u64 {
-    stack.counters().get("tcp.segments_out").copied().unwrap_or(0)
+    stack
+        .counters()
+        .get("tcp.segments_out")
+        .copied()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -247,10 +270,24 @@ mod tests {
 
     #[test]
     fn both_loads_answer_like_the_other_stack() {
-        let bulk_config =
-            BulkConfig { mtu: 1500, window_bytes: 65_536, messages: 200, burst_segments: None };
-        assert_eq!(bulk(&bulk_config).hash, crate::smoltcp_side::bulk(&bulk_config).hash);
-        let config = PingPongConfig { mtu: 1500, idle_connections: 3, round_trips: 200 };
-        assert_eq!(ping_pong(&config).hash, crate::smoltcp_side::ping_pong(&config).hash);
+        let bulk_config = BulkConfig {
+            mtu: 1500,
+            window_bytes: 65_536,
+            messages: 200,
+            burst_messages: None,
+        };
+        assert_eq!(
+            bulk(&bulk_config).hash,
+            crate::smoltcp_side::bulk(&bulk_config).hash
+        );
+        let config = PingPongConfig {
+            mtu: 1500,
+            idle_connections: 3,
+            round_trips: 200,
+        };
+        assert_eq!(
+            ping_pong(&config).hash,
+            crate::smoltcp_side::ping_pong(&config).hash
+        );
     }
 }

@@ -15,7 +15,7 @@ mod smoltcp_side;
 use std::process::ExitCode;
 
 use clap::Parser;
-use compare::{Cell, CellReport, run_cell};
+use compare::{Cell, CellReport, run_cell, suit};
 use side::{BulkConfig, PingPongConfig, SIDES, Side};
 
 /// Runs the same loads on several TCP/IP stacks, interleaved, and compares what they cost.
@@ -36,9 +36,10 @@ struct Arguments {
     /// Messages of 4096 bytes in a bulk run
     #[arg(long, default_value_t = 100_000)]
     messages: u64,
-    /// The most segments that a sender emits before the receiver's turn [default: what the window has room for]
+    /// Messages that an application writes before the stacks get their turns [default: what suits each side best, tried
+    /// out before every bulk cell]
     #[arg(long)]
-    burst: Option<usize>,
+    burst: Option<u64>,
     /// Numbers of idle connections of the ping-pong cells
     #[arg(long, value_delimiter = ',', default_values_t = [0, 10_000])]
     idle: Vec<usize>,
@@ -72,7 +73,11 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| format!("cannot run on processor {}: {error}", arguments.cpu))?;
     let mut reports: Vec<CellReport> = Vec::new();
     for cell in cells(arguments)? {
-        let report = run_cell(cell, &sides, arguments.pairs)?;
+        let cells = match arguments.burst {
+            None => suit(cell, &sides),
+            Some(_) => vec![cell; sides.len()],
+        };
+        let report = run_cell(&cells, &sides, arguments.pairs)?;
         if !arguments.json {
             println!("{}", report.text());
         }
@@ -118,7 +123,7 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>, String> {
                 mtu,
                 window_bytes: window_kib * 1024,
                 messages: arguments.messages,
-                burst_segments: arguments.burst,
+                burst_messages: arguments.burst,
             }));
         }
     }
@@ -137,8 +142,10 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>, String> {
             },
         }));
     }
-    if arguments.pairs == 0 || arguments.messages == 0 {
-        return Err("at least one pair and one message are needed".to_owned());
+    if arguments.pairs == 0 || arguments.messages == 0 || arguments.burst == Some(0) {
+        return Err(
+            "at least one pair, and one message in a run and a burst, are needed".to_owned(),
+        );
     }
     Ok(cells)
 }

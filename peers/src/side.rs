@@ -20,9 +20,9 @@ pub struct BulkConfig {
     pub window_bytes: usize,
     /// Messages to be timed, after [`WARM_UP_MESSAGES`] that are not.
     pub messages: u64,
-    /// The most segments that the sender emits before the receiver gets its turn; `None` for as many as the window has
-    /// room for.
-    pub burst_segments: Option<usize>,
+    /// The most messages that the sending application writes before the stacks get their turns; `None` for as many as the
+    /// window has room for. Few stay in the nearest cache until they are read, many share the turns' fixed costs.
+    pub burst_messages: Option<u64>,
 }
 
 /// What a bulk run took.

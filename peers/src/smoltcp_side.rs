@@ -40,7 +40,7 @@ pub fn bulk(config: &BulkConfig) -> BulkResult {
     let mut run = BulkRun {
         payload: Payload::new(),
         digest: Digest::default(),
-        burst_segments: config.burst_segments.unwrap_or(usize::MAX),
+        burst: config.burst_messages.unwrap_or(u64::MAX),
         client,
         server,
         sent: 0,
@@ -107,7 +107,7 @@ pub fn ping_pong(config: &PingPongConfig) -> PingPongResult {
 struct BulkRun {
     payload: Payload,
     digest: Digest,
-    burst_segments: usize,
+    burst: u64,
     client: SocketHandle,
     server: SocketHandle,
     sent: u64,
@@ -125,8 +125,9 @@ impl BulkRun {
             let before = (self.received, self.received_of_message);
             let now = pair.now_as_instant();
             pair.client.take_in(now);
-            self.send(pair.client.socket(self.client), end);
-            pair.client.send_out(now, self.burst_segments);
+            let until = end.min(self.sent.saturating_add(self.burst));
+            self.send(pair.client.socket(self.client), until);
+            pair.client.send_out(now, usize::MAX);
             pair.client.device.carry_to(&mut pair.server.device);
             pair.server.take_in(now);
             self.receive(pair.server.socket(self.server), look);
@@ -354,12 +355,12 @@ mod tests {
 
     #[test]
     fn bulk_gives_the_same_hash_whatever_cuts_it() {
-        let run = |mtu, window_bytes, burst_segments| {
+        let run = |mtu, window_bytes, burst_messages| {
             bulk(&BulkConfig {
                 mtu,
                 window_bytes,
                 messages: 300,
-                burst_segments,
+                burst_messages,
             })
         };
         let reference = run(1500, 65536, None);
@@ -382,7 +383,7 @@ mod tests {
             mtu: 1500,
             window_bytes: 65536,
             messages: 301,
-            burst_segments: None,
+            burst_messages: None,
         });
         assert_ne!(longer.hash, reference.hash);
     }
