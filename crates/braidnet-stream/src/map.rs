@@ -298,6 +298,11 @@ impl<K: Eq, V> Map<K, V> {
             self.counters.one_behind_hits += 1;
             return self.last;
         }
+        self.look_up_chain(hash, key)
+    }
+
+    #[inline(never)]
+    fn look_up_chain(&mut self, hash: u64, key: &K) -> u32 {
         let (index, steps) = self.find(hash, key);
         self.counters.chain_steps += steps;
         if self.one_behind && index != NIL {

@@ -84,24 +84,19 @@ impl Stages {
 }
 
 /// What a module keeps in one bucket. Any `Send` value will do; the module downcasts it.
-pub trait State: Any + Send {
-    /// As `Any`, for downcasting.
-    fn as_any(&mut self) -> &mut dyn Any;
-}
+pub trait State: Any + Send {}
 
-impl<T: Any + Send> State for T {
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
-    }
-}
+impl<T: Any + Send> State for T {}
 
 impl dyn State {
     /// The state as the type that the module put there.
     ///
     /// # Panics
     /// If the type is another: the cluster hands every module its own state, so this is our own fault.
+    #[inline]
     pub fn of<T: State>(&mut self) -> &mut T {
-        match State::as_any(self).downcast_mut::<T>() {
+        let any: &mut dyn Any = self;
+        match any.downcast_mut() {
             Some(state) => state,
             None => unreachable!("a module was handed the state of another"),
         }

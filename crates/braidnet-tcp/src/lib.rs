@@ -11,8 +11,9 @@
 //! - Feed a run of segments to [`Tcb::on_segment`]. If the events say [`Events::ACKED`], release [`Tcb::take_acked`]
 //!   bytes from the front of what there is to send.
 //! - Append to what there is to send, and say so with [`Tcb::send`]; say with [`Tcb::receive`] what the application took.
-//! - After a run, a deadline or a user call, call [`Tcb::poll_transmit`] until it gives `None`. Not doing so may stall the
-//!   connection: acknowledgments and timers for waiting data are decided there.
+//! - After a run, a deadline or a user call, as long as [`Tcb::is_transmit_due`], call [`Tcb::transmit`] until it gives
+//!   nothing, or [`Tcb::poll_transmit`], which is the same. Not doing so may stall the connection: acknowledgments and
+//!   timers for waiting data are decided there.
 //! - Call [`Tcb::on_deadline`] when [`Tcb::deadline`] has come; late or in vain does no harm.
 //! - Let go of the connection when an event says [`Events::CLOSED`] and nothing is left to transmit.
 //!
@@ -53,7 +54,7 @@ mod testing;
 mod timers;
 
 pub use config::{Config, CongestionControl, MAX_WINDOW_BYTES, UnknownCongestionControl};
-pub use output::Transmit;
+pub use output::{Outlet, Transmit};
 pub use reasons::DropReason;
 pub use reset::{Listen, listen, reset_for};
 pub use state::State;

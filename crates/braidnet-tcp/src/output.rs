@@ -22,53 +22,111 @@ pub struct Transmit {
     pub retransmission: bool,
 }
 
+/// Where segments to transmit go.
+pub trait Outlet {
+    /// The data of a segment, or a handle to it; what is asked for is handed back at once, with the segment's header.
+    type Data;
+
+    /// Data for a segment, from `offset` on: how many bytes, 1 to `max`, so that it may end where one of the caller's
+    /// buffers does. Any other number is taken for the nearer end of that range.
+    fn cut(&mut self, offset: u32, max: u32) -> (u32, Self::Data);
+
+    /// Takes a segment. One that gets lost here is as good as lost on its way.
+    fn transmit(&mut self, segment: Transmit, data: Option<Self::Data>);
+}
+
 impl<P: Payload> Tcb<P> {
-    /// The next segment to transmit; to be called until there is none.
-    ///
-    /// For data, `cut(offset, max)` says how many bytes from `offset` on the segment is to hold, 1 to `max`, so that it may
-    /// end where one of the caller's buffers does. Anything else is taken for the nearer end of that range.
+    /// Whether [`transmit`](Tcb::transmit) is to be called: if not, it would give nothing and change nothing.
     #[inline]
-    pub fn poll_transmit<C>(&mut self, now: Instant, mut cut: C) -> Option<Transmit>
+    pub fn is_transmit_due(&self) -> bool {
+        let (sender, receiver) = (&self.sender, &self.receiver);
+        sender.unsent() > 0
+            || sender.disordered
+            || sender.probe_due
+            || receiver.bare_acks > 0
+            || receiver.is_ack_due()
+            || !self.connection.state.is_synchronized()
+    }
+
+    /// Hands the next segment to transmit to `outlet`; to be called until it is false, which says that there was none.
+    #[inline]
+    pub fn transmit<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> bool {
+        if self.is_orderly() {
+            let octets = self.sender.allowance(now);
+            if octets > 0 {
+                let (segment, data) = self.new_segment(now, octets, outlet);
+                outlet.transmit(segment, data);
+                return true;
+            }
+        }
+        self.transmit_other(now, outlet)
+    }
+
+    /// The next segment to transmit, for callers who would rather have it returned; `cut` is as in [`Outlet`].
+    pub fn poll_transmit<C>(&mut self, now: Instant, cut: C) -> Option<Transmit>
     where
         C: FnMut(u32, u32) -> u32,
     {
+        let mut polled = Polled { cut, segment: None };
+        self.transmit(now, &mut polled);
+        polled.segment
+    }
+
+    /// Whether new data goes before all else.
+    #[inline]
+    fn is_orderly(&self) -> bool {
+        self.connection.state.is_synchronized()
+            && self.receiver.bare_acks == 0
+            && !self.sender.disordered
+    }
+
+    /// The same if it is not new data on an orderly connection.
+    #[inline(never)]
+    fn transmit_other<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> bool {
+        let other = if self.is_orderly() {
+            self.poll_rest(now, outlet)
+        } else {
+            self.poll_disorderly(now, outlet)
+        };
+        match other {
+            Some((segment, data)) => outlet.transmit(segment, data),
+            None => return false,
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn poll_disorderly<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> Polling<O> {
         if !self.connection.state.is_synchronized() {
-            return self.poll_unsynchronized(now);
+            return self.poll_unsynchronized(now).map(|segment| (segment, None));
         }
         if self.receiver.bare_acks > 0 {
-            return Some(self.bare_ack(now));
+            return Some((self.bare_ack(now), None));
         }
-        if self.sender.disordered
-            && let Some(hole) = self.sender.next_lost()
-        {
-            return Some(self.again(now, hole, &mut cut));
+        if let Some(hole) = self.sender.next_lost() {
+            return Some(self.again(now, hole, outlet));
         }
         let octets = self.sender.allowance(now);
         if octets > 0 {
-            return Some(self.new_segment(now, octets, &mut cut));
+            return Some(self.new_segment(now, octets, outlet));
         }
-        self.poll_rest(now, &mut cut)
+        if let Some(hole) = self.sender.next_perhaps_lost() {
+            return Some(self.again(now, hole, outlet));
+        }
+        self.poll_rest(now, outlet)
     }
 
-    /// With no new data to send: what may be lost, a probe, an acknowledgment on its own.
-    fn poll_rest<C: FnMut(u32, u32) -> u32>(
-        &mut self,
-        now: Instant,
-        cut: &mut C,
-    ) -> Option<Transmit> {
-        if self.sender.disordered
-            && let Some(hole) = self.sender.next_perhaps_lost()
-        {
-            return Some(self.again(now, hole, cut));
-        }
+    /// With no data to send: a probe, an acknowledgment on its own.
+    #[inline]
+    fn poll_rest<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> Polling<O> {
         if self.sender.probe_due {
             self.sender.probe_due = false;
             if self.sender.flight_size() == 0 && self.sender.unsent() > 0 {
-                return Some(self.probe(now, cut));
+                return Some(self.probe(now, outlet));
             }
         }
         if self.receiver.is_ack_due() {
-            return Some(self.bare_ack(now));
+            return Some((self.bare_ack(now), None));
         }
         if self.sender.must_persist() {
             self.sender.persist(now);
@@ -156,97 +214,83 @@ impl<P: Payload> Tcb<P> {
 
     /// New sequence numbers from SND.NXT on, the FIN perhaps among them.
     #[inline(always)]
-    fn new_segment<C: FnMut(u32, u32) -> u32>(
-        &mut self,
-        now: Instant,
-        octets: u32,
-        cut: &mut C,
-    ) -> Transmit {
+    fn new_segment<O: Outlet>(&mut self, now: Instant, octets: u32, outlet: &mut O) -> Cut<O> {
         let seq = self.sender.snd_nxt;
-        let (offset, len, fin) = self.fill(seq, octets, cut);
+        let filled = self.fill(seq, octets, outlet);
         // A probe may have been here before.
         let retransmission = seq.is_before(self.sender.snd_max);
-        self.sender.on_sent(now, len + u32::from(fin));
-        Transmit {
-            header: self.data_header(now, seq, len, fin),
-            offset,
-            len,
-            retransmission,
-        }
+        self.sender.on_sent(now, filled.octets());
+        self.segment(now, seq, filled, retransmission)
     }
 
     /// Sequence numbers once more.
     #[inline(never)]
-    fn again<C: FnMut(u32, u32) -> u32>(
-        &mut self,
-        now: Instant,
-        hole: Hole,
-        cut: &mut C,
-    ) -> Transmit {
-        let (offset, len, fin) = self.fill(hole.start, hole.octets, cut);
-        self.sender
-            .on_retransmitted(now, hole, len + u32::from(fin));
-        Transmit {
-            header: self.data_header(now, hole.start, len, fin),
-            offset,
-            len,
-            retransmission: true,
-        }
+    fn again<O: Outlet>(&mut self, now: Instant, hole: Hole, outlet: &mut O) -> Cut<O> {
+        let filled = self.fill(hole.start, hole.octets, outlet);
+        self.sender.on_retransmitted(now, hole, filled.octets());
+        self.segment(now, hole.start, filled, true)
     }
 
     /// What the persist timer sends: as much as a silly window takes, or one sequence number past a closed one
     /// (RFC 9293 §3.8.6.1). That one is not in flight: SND.NXT stays, so that our ACKs stand where the peer expects them.
     #[cold]
-    fn probe<C: FnMut(u32, u32) -> u32>(&mut self, now: Instant, cut: &mut C) -> Transmit {
+    fn probe<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> Cut<O> {
         if self.sender.snd_wnd > 0 {
             let octets = self.sender.unsent().min(self.sender.snd_wnd);
-            return self.new_segment(now, octets, cut);
+            return self.new_segment(now, octets, outlet);
         }
         let seq = self.sender.snd_nxt;
-        let (offset, len, fin) = self.fill(seq, 1, cut);
+        let filled = self.fill(seq, 1, outlet);
         let retransmission = self.sender.snd_max != seq;
         self.sender.on_probe_sent();
-        Transmit {
-            header: self.data_header(now, seq, len, fin),
-            offset,
-            len,
-            retransmission,
-        }
+        self.segment(now, seq, filled, retransmission)
     }
 
-    /// What a segment of at most `octets` sequence numbers from `seq` on holds: offset and length of its data, and
-    /// whether the FIN.
+    /// Fills a segment of at most `octets` sequence numbers from `seq` on.
     #[inline(always)]
-    fn fill<C: FnMut(u32, u32) -> u32>(
-        &self,
-        seq: SeqNumber,
-        octets: u32,
-        cut: &mut C,
-    ) -> (u32, u32, bool) {
+    fn fill<O: Outlet>(&self, seq: SeqNumber, octets: u32, outlet: &mut O) -> Filled<O::Data> {
         let sender = &self.sender;
         let left = sender.data_end() - seq;
         let max = octets.min(left).min(self.connection.smss);
         let offset = seq - sender.queue_front;
-        let len = if max > 0 {
-            cut(offset, max).clamp(1, max)
+        let (len, data) = if max > 0 {
+            let (len, data) = outlet.cut(offset, max);
+            (len.clamp(1, max), Some(data))
         } else {
-            0
+            (0, None)
         };
-        let fin = sender.fin_queued && len == left && octets > len;
-        (offset, len, fin)
+        Filled {
+            offset,
+            len,
+            data,
+            last: len == left,
+            fin: sender.fin_queued && len == left && octets > len,
+        }
     }
 
-    /// The header of a segment from `seq` on. What ends the data there is to send is pushed (RFC 9293 §3.9.1, MUST-60).
-    #[inline]
-    fn data_header(&mut self, now: Instant, seq: SeqNumber, len: u32, fin: bool) -> TcpHeader {
+    /// The segment that is filled. What ends the data there is to send is pushed (RFC 9293 §3.9.1, MUST-60).
+    #[inline(always)]
+    fn segment<D>(
+        &mut self,
+        now: Instant,
+        seq: SeqNumber,
+        filled: Filled<D>,
+        retransmission: bool,
+    ) -> (Transmit, Option<D>) {
         let mut flags = TcpFlags::ACK.0;
-        if len > 0 && seq + len == self.sender.data_end() {
+        if filled.last && filled.len > 0 {
             flags |= TcpFlags::PSH.0;
         }
-        if fin {
+        if filled.fin {
             flags |= TcpFlags::FIN.0;
         }
-        self.header(now, seq, TcpFlags(flags))
+        let segment = Transmit {
+            header: self.header(now, seq, TcpFlags(flags)),
+            offset: filled.offset,
+            len: filled.len,
+            retransmission,
+        };
+        (segment, filled.data)
     }
 
     /// An acknowledgment alone, with SACK blocks if data is held out of order (RFC 2018 §4).
@@ -293,5 +337,50 @@ impl<P: Payload> Tcb<P> {
             header.ts_echo = self.receiver.ts_recent;
         }
         header
+    }
+}
+
+/// A segment and its data, on their way to an outlet.
+type Cut<O> = (Transmit, Option<<O as Outlet>::Data>);
+
+/// The same, if there is any.
+type Polling<O> = Option<Cut<O>>;
+
+/// What goes into a segment.
+struct Filled<D> {
+    /// Where its data starts, as in [`Transmit`].
+    offset: u32,
+    /// Bytes of data.
+    len: u32,
+    data: Option<D>,
+    /// No data follows.
+    last: bool,
+    /// The FIN is in it.
+    fin: bool,
+}
+
+impl<D> Filled<D> {
+    /// Sequence numbers that it takes.
+    #[inline]
+    fn octets(&self) -> u32 {
+        self.len + u32::from(self.fin)
+    }
+}
+
+/// The outlet of [`Tcb::poll_transmit`].
+struct Polled<C> {
+    cut: C,
+    segment: Option<Transmit>,
+}
+
+impl<C: FnMut(u32, u32) -> u32> Outlet for Polled<C> {
+    type Data = ();
+
+    fn cut(&mut self, offset: u32, max: u32) -> (u32, ()) {
+        ((self.cut)(offset, max), ())
+    }
+
+    fn transmit(&mut self, segment: Transmit, _: Option<()>) {
+        self.segment = Some(segment);
     }
 }

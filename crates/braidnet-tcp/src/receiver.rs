@@ -27,6 +27,8 @@ pub(crate) struct Receiver<P> {
     rcv_mss: u32,
     /// The segment size that we announced, less the timestamps option.
     mss: u32,
+    /// By how much a segment that leaves anyway must be able to move the window's right edge for it to move.
+    least_step: u32,
     /// TS.Recent, if timestamps are in use (RFC 7323 §4.3).
     pub(crate) ts_recent: u32,
     rcv_wind_shift: u8,
@@ -50,7 +52,7 @@ pub(crate) struct Receiver<P> {
 
 impl<P: Payload> Receiver<P> {
     pub(crate) fn new(config: &Config, mss: u16) -> Self {
-        Receiver {
+        let mut receiver = Receiver {
             rcv_nxt: SeqNumber::default(),
             rcv_adv: SeqNumber::default(),
             last_ack_sent: SeqNumber::default(),
@@ -58,6 +60,7 @@ impl<P: Payload> Receiver<P> {
             capacity: config.receive_buffer_bytes.min(65535),
             rcv_mss: u32::from(mss).min(536),
             mss: u32::from(mss),
+            least_step: 0,
             ts_recent: 0,
             rcv_wind_shift: 0,
             ack_now: false,
@@ -72,7 +75,9 @@ impl<P: Payload> Receiver<P> {
             ts_recent_at: Instant::ZERO,
             buffer_bytes: config.receive_buffer_bytes,
             irs: SeqNumber::default(),
-        }
+        };
+        receiver.see_segments_of(0);
+        receiver
     }
 
     /// The peer's SYN: its sequence number starts the stream. `window_bytes` is what our SYN has announced.
@@ -89,6 +94,14 @@ impl<P: Payload> Receiver<P> {
         self.capacity = self.buffer_bytes.min(65535 << shift);
         self.mss = self.mss.saturating_sub(option_bytes).max(1);
         self.rcv_mss = self.rcv_mss.min(self.mss);
+        self.see_segments_of(0);
+    }
+
+    /// The peer sends segments of `len` bytes.
+    #[cold]
+    fn see_segments_of(&mut self, len: u32) {
+        self.rcv_mss = self.rcv_mss.max(len.min(self.mss));
+        self.least_step = self.worthwhile(self.rcv_mss);
     }
 
     /// RCV.WND: what may arrive from RCV.NXT on.
@@ -109,14 +122,14 @@ impl<P: Payload> Receiver<P> {
     }
 
     /// Takes data that starts at RCV.NXT and fits the window.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn accept<S: Sink<P>>(&mut self, now: Instant, payload: P, sink: &mut S) {
         let len = payload.len() as u32;
         debug_assert!(len > 0 && len <= self.rcv_wnd());
         self.rcv_nxt += len;
         self.buffered += len;
         if len > self.rcv_mss {
-            self.rcv_mss = len.min(self.mss);
+            self.see_segments_of(len);
         }
         if !self.delayed_ack.is_armed() {
             self.delayed_ack = Timer::after(now, self.delayed_ack_ns);
@@ -242,12 +255,13 @@ impl<P: Payload> Receiver<P> {
     pub(crate) fn announce(&mut self) -> u16 {
         let offered = self.rcv_wnd();
         let free = self.capacity.saturating_sub(self.buffered);
-        let wide_enough = free.saturating_sub(offered) >= self.worthwhile(self.rcv_mss);
+        let wide_enough = free.saturating_sub(offered) >= self.least_step;
         let window = if wide_enough { free } else { offered };
         let field = (window >> self.rcv_wind_shift).min(65535);
-        self.rcv_adv = self
-            .rcv_adv
-            .latest(self.rcv_nxt + (field << self.rcv_wind_shift));
+        if wide_enough {
+            let edge = self.rcv_nxt + (field << self.rcv_wind_shift);
+            self.rcv_adv = self.rcv_adv.latest(edge);
+        }
         self.last_ack_sent = self.rcv_nxt;
         self.ack_now = false;
         self.delayed_ack = Timer::OFF;

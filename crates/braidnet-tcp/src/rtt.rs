@@ -37,7 +37,7 @@ impl Rtt {
     /// Takes a measurement (RFC 6298 §2.2 and §2.3) and forgets the backoff (§5.7). A clock too coarse to see the round
     /// trip measures 0, which counts as 1 ns.
     pub(crate) fn sample(&mut self, rtt: u64) {
-        let rtt = rtt.clamp(1, self.max_rto);
+        let rtt = rtt.min(self.max_rto).max(1);
         if self.srtt == 0 {
             self.srtt = rtt;
             self.rttvar = rtt / 2;
@@ -47,10 +47,9 @@ impl Rtt {
             self.srtt = (self.srtt - self.srtt / 8 + rtt / 8).max(1);
         }
         let variance = self.rttvar.saturating_mul(4).max(self.granularity);
-        self.rto = self
-            .srtt
-            .saturating_add(variance)
-            .clamp(self.min_rto, self.max_rto);
+        // `new` has seen to it that the bounds are in order.
+        let rto = self.srtt.saturating_add(variance);
+        self.rto = rto.max(self.min_rto).min(self.max_rto);
     }
 
     /// Doubles the timeout (RFC 6298 §5.5).

@@ -360,11 +360,8 @@ impl Sender {
         self.start_after_idle(now);
         let smss = self.congestion.smss();
         // A FIN rides on a full last segment: it takes no room in it.
-        let wanted = if unsent == smss + 1 && self.fin_queued {
-            unsent
-        } else {
-            unsent.min(smss)
-        };
+        let full = smss + u32::from(self.fin_queued && unsent == smss + 1);
+        let wanted = unsent.min(full);
         let flight_size = self.flight_size();
         let in_window = self.snd_wnd.saturating_sub(flight_size);
         let octets = if wanted <= in_window {

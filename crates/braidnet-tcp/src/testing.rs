@@ -111,6 +111,8 @@ impl End {
     pub(crate) fn poll(&mut self, now: Instant) -> Vec<Wire> {
         let longest = self.longest_cut;
         let mut out = Vec::new();
+        let (due, before) = (self.tcb.is_transmit_due(), self.tcb.status());
+        let deadline = self.tcb.deadline();
         while let Some(transmit) = self.tcb.poll_transmit(now, |_, max| max.min(longest)) {
             let from = self.released + transmit.offset as usize;
             let data = if transmit.len == 0 {
@@ -123,6 +125,11 @@ impl End {
                 data,
             });
             assert!(out.len() < 100_000, "transmits without end");
+        }
+        if !due {
+            assert!(out.is_empty(), "transmits what is not due");
+            assert_eq!(before, self.tcb.status());
+            assert_eq!(deadline, self.tcb.deadline());
         }
         out
     }

@@ -1,11 +1,15 @@
 //! One connection: the engine, what it has to send, and what the head has been told.
 
+use super::after::HEADROOM;
 use super::listen::HalfOpen;
 use super::send_queue::SendQueue;
+use super::{NO_BUFFER, RETRANSMITTED};
+use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
 use braidnet_stream::{ConnectionId, Context, Control, Verb};
-use braidnet_tcp::{Payload, Sink, Tcb};
+use braidnet_tcp::{Outlet, Payload, Sink, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
+use braidnet_wire::tcp::TcpHeader;
 
 /// A connection in its bucket.
 pub(super) struct Connection {
@@ -22,8 +26,6 @@ pub(super) struct Connection {
     pub(super) half_open: Option<HalfOpen>,
     /// The head knows of it.
     pub(super) announced: bool,
-    /// The application has closed or aborted.
-    pub(super) closed_by_user: bool,
     /// Its share of the stack's memory, given back with it.
     pub(super) _charge: Charge,
 }
@@ -55,23 +57,48 @@ impl Connection {
     }
 }
 
-/// A received segment's payload, as the engine handles it.
-pub(super) struct Segment(pub(super) Message);
+/// A received segment's payload, as the engine handles it, and its length.
+pub(super) struct Segment {
+    message: Message,
+    len: usize,
+}
+
+impl Segment {
+    #[inline]
+    pub(super) fn new(message: Message) -> Segment {
+        Segment {
+            len: message.total_len(),
+            message,
+        }
+    }
+
+    /// The parsed header, as the order-free part has left it.
+    #[inline]
+    pub(super) fn header(&self) -> TcpHeader {
+        self.message.note_ref::<Arrival>().header
+    }
+
+    pub(super) fn into_message(self) -> Message {
+        self.message
+    }
+}
 
 impl Payload for Segment {
     #[inline]
     fn len(&self) -> usize {
-        self.0.total_len()
+        self.len
     }
 
     #[inline]
     fn trim_front(&mut self, n: usize) {
-        self.0.strip(n);
+        self.message.strip(n);
+        self.len = self.message.total_len();
     }
 
     #[inline]
     fn truncate(&mut self, n: usize) {
-        self.0.truncate(n);
+        self.message.truncate(n);
+        self.len = self.message.total_len();
     }
 }
 
@@ -84,10 +111,43 @@ pub(super) struct Deliver<'a, 'c> {
 
 impl Sink<Segment> for Deliver<'_, '_> {
     #[inline]
-    fn deliver(&mut self, Segment(mut message): Segment) {
+    fn deliver(&mut self, segment: Segment) {
+        let Segment { mut message, len } = segment;
         message.set_connection(self.id.0);
         message.set_position(*self.delivered);
-        *self.delivered += message.total_len() as u64;
+        *self.delivered += len as u64;
         self.cx.up(message);
+    }
+}
+
+/// Takes what leaves, puts the data into it and hands it down.
+pub(super) struct Departures<'a, 'c> {
+    pub(super) tuple: &'a Tuple,
+    pub(super) sending: &'a mut SendQueue,
+    pub(super) cx: &'a mut Context<'c>,
+}
+
+impl Outlet for Departures<'_, '_> {
+    /// `None` without a buffer.
+    type Data = Option<Message>;
+
+    #[inline(always)]
+    fn cut(&mut self, offset: u32, max: u32) -> (u32, Option<Message>) {
+        self.sending.segment(offset, max, self.cx.pool())
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self, segment: Transmit, data: Option<Option<Message>>) {
+        if segment.retransmission {
+            self.cx.count(RETRANSMITTED, 1);
+        }
+        let message = data.unwrap_or_else(|| self.cx.pool().allocate(HEADROOM, 0));
+        let Some(mut message) = message else {
+            return self.cx.count(NO_BUFFER, 1);
+        };
+        let note = message.note_mut::<Departure>();
+        note.header = segment.header;
+        note.tuple = *self.tuple;
+        self.cx.down(message);
     }
 }

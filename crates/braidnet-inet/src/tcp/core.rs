@@ -1,22 +1,22 @@
 //! The ordered part: segments, user calls, deadlines, and what has to be sent.
 
 use super::after::HEADROOM;
-use super::connection::{Connection, Deliver, Segment};
+use super::connection::{Connection, Deliver, Departures, Segment};
 use super::listen::HalfOpen;
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
     CLOSED, CONNECTION_BYTES, DATA_SEGMENTS_IN, NO_BUFFER, NO_CONNECTION, NO_MEMORY, NOT_SENDABLE,
-    OPENED, OUT_OF_ORDER, OWN, RESETS_OUT, RETRANSMITTED, SEGMENTS_IN, SEGMENTS_OUT, STALE,
-    SYN_QUEUE_FULL, TABLE_FULL, TEXT_REFUSED, Tcp, UNTOLD,
+    OPENED, OUT_OF_ORDER, OWN, RESETS_OUT, SEGMENTS_IN, SEGMENTS_OUT, STALE, SYN_QUEUE_FULL,
+    TABLE_FULL, TEXT_REFUSED, Tcp, UNTOLD,
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Kind, Message, Run, Scarcity};
 use braidnet_stream::{BucketId, ConnectionId, Context, Control, Counter, Verb};
-use braidnet_tcp::{DropReason, Events, Listen, Sink, State, Tcb, Transmit};
+use braidnet_tcp::{DropReason, Events, Listen, Payload, Sink, State, Tcb};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::tcp::{PROTOCOL, TcpFlags, TcpHeader};
-use braidnet_wire::time::Duration;
+use braidnet_wire::time::{Duration, Instant};
 use std::sync::OnceLock;
 
 /// IPv4 and TCP headers without options, in bytes (RFC 9293 §3.7.1).
@@ -43,13 +43,19 @@ impl Tcp {
         if cx.pool().scarcity() != Scarcity::Ample {
             self.spare_memory(table, run, cx);
         }
+        let mut with_data = 0;
         for message in run.drain() {
-            let arrival = message.note::<Arrival>();
-            match table.find(arrival.hash, &arrival.tuple) {
-                Some(slot) => self.segment_for(slot, &arrival, message, table, cx),
-                None => self.segment_for_nobody(&arrival, message, table, cx),
+            let Arrival { tuple, hash, .. } = message.note_ref();
+            match table.find(*hash, tuple) {
+                Some(slot) => {
+                    let segment = Segment::new(message);
+                    with_data += u64::from(!segment.is_empty());
+                    self.segment_for(slot, segment, table, cx);
+                }
+                None => self.segment_for_nobody(message, table, cx),
             }
         }
+        cx.count(DATA_SEGMENTS_IN, with_data);
     }
 
     /// The stack's memory is used up: takes data out of segments that would only be kept, by an application that has not read
@@ -85,28 +91,21 @@ impl Tcp {
     }
 
     #[inline]
-    fn segment_for(
-        &self,
-        slot: usize,
-        arrival: &Arrival,
-        message: Message,
-        table: &mut Table,
-        cx: &mut Context<'_>,
-    ) {
-        let Some(connection) = table.connection(slot) else {
+    fn segment_for(&self, slot: usize, segment: Segment, table: &mut Table, cx: &mut Context<'_>) {
+        let Some(connection) = table.touch(slot) else {
             return;
         };
-        if connection.tcb.reusable_by(&arrival.header) {
-            // A new incarnation takes over a connection in TIME-WAIT (RFC 6191, RFC 1122 §4.2.2.13).
-            self.gone(slot, Control::CLOSED, table, cx);
-            return self.segment_for_nobody(arrival, message, table, cx);
-        }
-        if matches!(connection.tcb.state(), State::SynSent | State::SynReceived) {
-            return self.segment_while_opening(slot, arrival, message, table, cx);
-        }
-        let payload = (message.total_len() > 0).then(|| Segment(message));
-        if payload.is_some() {
-            cx.count(DATA_SEGMENTS_IN, 1);
+        let header = segment.header();
+        match connection.tcb.state() {
+            State::SynSent | State::SynReceived => {
+                return self.segment_while_opening(slot, segment, table, cx);
+            }
+            State::TimeWait if connection.tcb.reusable_by(&header) => {
+                // A new incarnation takes over (RFC 6191, RFC 1122 §4.2.2.13).
+                self.gone(slot, Control::CLOSED, table, cx);
+                return self.segment_for_nobody(segment.into_message(), table, cx);
+            }
+            _ => {}
         }
         let mut sink = Deliver {
             id: connection.id,
@@ -115,21 +114,16 @@ impl Tcp {
         };
         let outcome = connection
             .tcb
-            .on_segment(sink.cx.now(), &arrival.header, payload, &mut sink);
+            .on_segment(sink.cx.now(), &header, Some(segment), &mut sink);
         if let Some(reason) = outcome.drop {
             cx.count(counter_of(reason), 1);
         }
         // Nearly every ACK.
         if outcome.events == Events::ACKED {
-            let worthwhile = connection.release(self.worthwhile());
-            table.touch(slot);
-            if worthwhile {
+            if connection.release(self.worthwhile()) {
                 self.report_space(slot, table, cx);
             }
-            return;
-        }
-        table.touch(slot);
-        if !outcome.events.is_empty() {
+        } else if !outcome.events.is_empty() {
             self.events(slot, outcome.events, table, cx);
         }
     }
@@ -140,18 +134,16 @@ impl Tcp {
     fn segment_while_opening(
         &self,
         slot: usize,
-        arrival: &Arrival,
-        message: Message,
+        segment: Segment,
         table: &mut Table,
         cx: &mut Context<'_>,
     ) {
-        table.touch(slot);
         self.catch_up(table, cx);
-        let (payload, carrier) = if message.total_len() > 0 {
-            cx.count(DATA_SEGMENTS_IN, 1);
-            (Some(Segment(message)), cx.pool().allocate(0, 0))
+        let header = segment.header();
+        let (payload, carrier) = if segment.is_empty() {
+            (None, Some(segment.into_message()))
         } else {
-            (None, Some(message))
+            (Some(segment), cx.pool().allocate(0, 0))
         };
         let (Some(carrier), true) = (carrier, table.untold.is_empty()) else {
             return cx.count(NO_BUFFER, 1);
@@ -162,7 +154,7 @@ impl Tcp {
         let mut early = Vec::new();
         let outcome = connection
             .tcb
-            .on_segment(cx.now(), &arrival.header, payload, &mut early);
+            .on_segment(cx.now(), &header, payload, &mut early);
         if let Some(reason) = outcome.drop {
             cx.count(counter_of(reason), 1);
         }
@@ -185,13 +177,8 @@ impl Tcp {
 
     /// A segment for which there is no connection: a listener's SYN, or RFC 9293 §3.10.7.1.
     #[cold]
-    fn segment_for_nobody(
-        &self,
-        arrival: &Arrival,
-        message: Message,
-        table: &mut Table,
-        cx: &mut Context<'_>,
-    ) {
+    fn segment_for_nobody(&self, message: Message, table: &mut Table, cx: &mut Context<'_>) {
+        let arrival = &message.note::<Arrival>();
         let (header, tuple) = (&arrival.header, &arrival.tuple);
         if let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port) {
             match braidnet_tcp::listen(header) {
@@ -237,9 +224,8 @@ impl Tcp {
             half_open: Some(half_open),
             ..fresh(id, (arrival.tuple, arrival.hash), tcb, charge)
         });
-        match slot {
-            Some(slot) => table.touch(slot),
-            None => cx.count(TABLE_FULL, 1),
+        if slot.and_then(|slot| table.touch(slot)).is_none() {
+            cx.count(TABLE_FULL, 1);
         }
     }
 
@@ -252,21 +238,16 @@ impl Tcp {
                 self.verb(id, message, table, cx);
                 continue;
             }
-            let Some(slot) = table.slot(id) else {
+            let Some(connection) = table.slot(id).and_then(|slot| table.touch(slot)) else {
                 cx.drop(message, STALE);
                 continue;
             };
-            table.touch(slot);
-            let Some(connection) = table.connection(slot) else {
-                continue;
-            };
             let len = message.total_len() as u32;
-            if connection.closed_by_user || len > connection.tcb.send_space() {
+            if len > connection.tcb.send_space() || !connection.tcb.send(len) {
                 cx.drop(message, NOT_SENDABLE);
                 continue;
             }
             connection.sending.push(message);
-            connection.tcb.send(len);
         }
     }
 
@@ -280,32 +261,21 @@ impl Tcp {
         if verb == Verb::Connect {
             return self.connect(control.tuple, message, table, cx);
         }
-        let Some(slot) = table.slot(id) else {
+        let Some(connection) = table.slot(id).and_then(|slot| table.touch(slot)) else {
             cx.count(STALE, 1);
             return;
         };
         let now = cx.now();
-        table.touch(slot);
-        let Some(connection) = table.connection(slot) else {
-            return;
-        };
         match verb {
             Verb::Credit => connection
                 .tcb
                 .receive(u32::try_from(control.value).unwrap_or(u32::MAX)),
-            Verb::Close => {
-                connection.closed_by_user = true;
-                connection.tcb.close(now);
-            }
+            Verb::Close => connection.tcb.close(now),
             Verb::Release => {
-                connection.closed_by_user = true;
                 connection.tcb.close(now);
                 connection.tcb.shut_receive(now);
             }
-            Verb::Abort => {
-                connection.closed_by_user = true;
-                connection.tcb.abort();
-            }
+            Verb::Abort => connection.tcb.abort(),
             _ => {}
         }
     }
@@ -353,9 +323,8 @@ impl Tcp {
                 ..fresh(id, (tuple, hash), tcb, charge)
             })
             .ok_or(TABLE_FULL)?;
-        table.touch(slot);
         table
-            .connection(slot)
+            .touch(slot)
             .map(|connection| connection.id)
             .ok_or(TABLE_FULL)
     }
@@ -366,11 +335,10 @@ impl Tcp {
         while let Some(slot) = table.due(from, cx.now()) {
             from = slot + 1;
             let now = cx.now();
-            let Some(connection) = table.connection(slot) else {
+            let Some(connection) = table.touch(slot) else {
                 continue;
             };
             let events = connection.tcb.on_deadline(now);
-            table.touch(slot);
             self.events(slot, events, table, cx);
         }
         if let Some(at) = table.earliest() {
@@ -380,43 +348,43 @@ impl Tcp {
 
     /// Lets every touched connection say what it has to say.
     pub(super) fn transmit(&self, table: &mut Table, cx: &mut Context<'_>) {
-        while let Some(slot) = table.touched.pop() {
-            let slot = slot as usize;
-            table.untouch(slot);
-            let Some(connection) = table.connection(slot) else {
+        let mut sent = 0;
+        while let Some((slot, entry)) = table.next_touched() {
+            let Some(connection) = entry.connection() else {
                 continue;
             };
-            let (mut sent, mut again) = (0, 0);
-            while let Some(transmit) = &next_segment(connection, cx) {
+            while connection.tcb.is_transmit_due() && send_segment(connection, cx) {
                 sent += 1;
-                again += u64::from(transmit.retransmission);
-                send_segment(connection, transmit, cx);
             }
+            let state = connection.tcb.state();
+            let deadline = connection.tcb.deadline().unwrap_or(Instant::MAX);
+            entry.deadline = deadline;
+            cx.wake_at(deadline);
+            if matches!(state, State::Closed | State::TimeWait) {
+                self.over(slot, state, table, cx);
+            }
+        }
+        if sent > 0 {
             cx.count(SEGMENTS_OUT, sent);
-            if again > 0 {
-                cx.count(RETRANSMITTED, again);
-            }
-            let deadline = connection.tcb.deadline();
-            match connection.tcb.state() {
-                State::Closed => {
-                    self.gone(slot, Control::CLOSED, table, cx);
-                    continue;
-                }
-                // The application is done with it; what waits is TCP's own affair (RFC 9293 §3.6.1).
-                State::TimeWait if connection.announced => {
-                    connection.announced = false;
-                    let (closed, id) = (connection.closed(Control::CLOSED), connection.id);
-                    tell(closed, id, table, cx);
-                }
-                _ => {}
-            }
-            table.set_deadline(slot, deadline);
-            if let Some(at) = deadline {
-                cx.wake_at(at);
-            }
         }
         if !table.untold.is_empty() {
             self.catch_up(table, cx);
+        }
+    }
+
+    /// Tells the head of a connection that has come to its end, and removes it if nothing is left of it.
+    #[cold]
+    fn over(&self, slot: usize, state: State, table: &mut Table, cx: &mut Context<'_>) {
+        if state == State::Closed {
+            return self.gone(slot, Control::CLOSED, table, cx);
+        }
+        // The application is done with it; what waits is TCP's own affair (RFC 9293 §3.6.1).
+        if let Some(connection) = table.connection(slot)
+            && connection.announced
+        {
+            connection.announced = false;
+            let (closed, id) = (connection.closed(Control::CLOSED), connection.id);
+            tell(closed, id, table, cx);
         }
     }
 
@@ -532,37 +500,20 @@ fn fresh(
         delivered: 0,
         half_open: None,
         announced: false,
-        closed_by_user: false,
         _charge: charge,
     }
 }
 
-#[inline]
-fn next_segment(connection: &mut Connection, cx: &Context<'_>) -> Option<Transmit> {
-    let sending = &mut connection.sending;
-    connection
-        .tcb
-        .poll_transmit(cx.now(), |offset, max| sending.cut(offset, max))
-}
-
-#[inline]
-fn send_segment(connection: &mut Connection, transmit: &Transmit, cx: &mut Context<'_>) {
-    let message = if transmit.len > 0 {
-        connection
-            .sending
-            .message(transmit.offset, transmit.len, cx.pool())
-    } else {
-        cx.pool().allocate(HEADROOM, 0)
+/// Sends the segment that the engine finds is due; false if there is none.
+#[inline(never)]
+fn send_segment(connection: &mut Connection, cx: &mut Context<'_>) -> bool {
+    let now = cx.now();
+    let mut departures = Departures {
+        tuple: &connection.tuple,
+        sending: &mut connection.sending,
+        cx,
     };
-    match message {
-        Some(mut message) => {
-            let note = message.note_mut::<Departure>();
-            note.header = transmit.header;
-            note.tuple = connection.tuple;
-            cx.down(message);
-        }
-        None => cx.count(NO_BUFFER, 1),
-    }
+    connection.tcb.transmit(now, &mut departures)
 }
 
 /// Tells the head, behind all that it is to be told; where there is no buffer, later.

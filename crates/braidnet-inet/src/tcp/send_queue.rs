@@ -23,6 +23,7 @@ struct Cursor {
 
 impl SendQueue {
     /// Appends a piece; empty ones are not kept.
+    #[inline]
     pub(super) fn push(&mut self, piece: Message) {
         if piece.total_len() > 0 {
             self.pieces.push_back(piece);
@@ -30,21 +31,21 @@ impl SendQueue {
     }
 
     /// Lets go of the first `bytes` bytes: they are acknowledged.
+    #[inline]
     pub(super) fn release(&mut self, bytes: u32) {
         let mut left = bytes as usize;
         let mut gone = 0;
-        while left > 0 {
-            let Some(front) = self.pieces.front_mut() else {
-                break;
-            };
+        while left > 0
+            && let Some(mut front) = self.pieces.pop_front()
+        {
             let len = front.total_len();
             if len > left {
                 front.strip(left);
+                self.pieces.push_front(front);
                 break;
             }
             left -= len;
             gone += 1;
-            self.pieces.pop_front();
         }
         self.cursor = if self.cursor.piece > gone
             || (self.cursor.piece == gone && self.cursor.offset == bytes)
@@ -58,76 +59,93 @@ impl SendQueue {
         };
     }
 
-    /// How many bytes, at most `max`, to put into a segment that starts at `offset`: whole pieces, as many as fit; part
-    /// of one only if it is larger than a segment.
-    pub(super) fn cut(&mut self, offset: u32, max: u32) -> u32 {
-        let Some((piece, within)) = self.seek(offset) else {
-            return max;
-        };
-        let mut len = self.pieces[piece].total_len() as u32 - within;
-        if len >= max {
-            return max;
+    /// The data of a segment that starts at `offset`: how many bytes, at most `max`, and these with room for headers in
+    /// front, unless there is no buffer.
+    ///
+    /// It is whole pieces, as many as fit; part of one only if it is larger than a segment.
+    #[inline]
+    pub(super) fn segment(
+        &mut self,
+        offset: u32,
+        max: u32,
+        pool: &mut Pool,
+    ) -> (u32, Option<Message>) {
+        if self.cursor.offset != offset {
+            self.seek(offset);
         }
-        let mut next = piece + 1;
-        while let Some(more) = self.pieces.get(next).map(|piece| piece.total_len() as u32)
-            && more <= max - len
+        let Cursor { piece, offset: at } = self.cursor;
+        if at == offset
+            && let Some(len) = self.len_of(piece).filter(|len| *len <= max)
+            && self.len_of(piece + 1).is_none_or(|next| next > max - len)
+            && let Some(front) = self.pieces.get_mut(piece)
+            && front.headroom() >= HEADROOM
+            && let Some(message) = front.share_with_headroom(pool)
         {
+            // What follows is mostly sent next.
+            self.cursor = Cursor {
+                piece: piece + 1,
+                offset: offset + len,
+            };
+            return (len, Some(message));
+        }
+        self.gathered(offset - at, max, pool)
+    }
+
+    /// A block for the headers, and behind it counted views of the pieces from byte `within` of the cursor's on.
+    #[inline(never)]
+    fn gathered(&self, within: u32, max: u32, pool: &mut Pool) -> (u32, Option<Message>) {
+        let piece = self.cursor.piece;
+        let Some(mut len) = self.len_of(piece).map(|len| (len - within).min(max)) else {
+            debug_assert!(false, "the engine sends only what it was given");
+            return (max, None);
+        };
+        let mut next = piece + 1;
+        while let Some(more) = self.len_of(next).filter(|more| *more <= max - len) {
             len += more;
             next += 1;
         }
-        len
+        let pieces = self.pieces.iter().skip(piece);
+        (len, views(pieces, within as usize, len as usize, pool))
     }
 
-    /// A message of the `len` bytes from `offset`, with room for headers in front; `None` without a buffer.
-    pub(super) fn message(&mut self, offset: u32, len: u32, pool: &mut Pool) -> Option<Message> {
-        let (piece, within) = self.seek(offset)?;
-        let front = &mut self.pieces[piece];
-        if within == 0
-            && front.len() == len as usize
-            && front.continuation().is_none()
-            && front.headroom() >= HEADROOM
-            && front.is_unique()
-        {
-            return front.share_with_headroom(pool);
-        }
-        self.gathered(piece, within, len, pool)
+    /// Bytes of a piece.
+    #[inline]
+    fn len_of(&self, piece: usize) -> Option<u32> {
+        Some(self.pieces.get(piece)?.total_len() as u32)
     }
 
-    /// The general case: a block for the headers, and counted views of the pieces behind it.
+    /// Moves the cursor to the piece that holds the byte at `offset`.
     #[inline(never)]
-    fn gathered(&self, piece: usize, within: u32, len: u32, pool: &mut Pool) -> Option<Message> {
-        let mut message = pool.allocate(HEADROOM, 0)?;
-        let (mut within, mut left) = (within as usize, len as usize);
-        for piece in self.pieces.iter().skip(piece) {
-            let here = (piece.total_len() - within).min(left);
-            message.push_continuation(piece.share_range(within, here, pool)?);
-            within = 0;
-            left -= here;
-            if left == 0 {
-                break;
-            }
+    fn seek(&mut self, offset: u32) {
+        if offset < self.cursor.offset {
+            self.cursor = Cursor::default();
         }
-        debug_assert_eq!(left, 0, "the engine sends only what it was given");
-        Some(message)
+        while let Some(len) = self.len_of(self.cursor.piece)
+            && offset - self.cursor.offset >= len
+        {
+            self.cursor.piece += 1;
+            self.cursor.offset += len;
+        }
     }
+}
 
-    /// The piece that holds the byte at `offset`, and that byte's place in it.
-    fn seek(&mut self, offset: u32) -> Option<(usize, u32)> {
-        let mut at = if offset >= self.cursor.offset {
-            self.cursor
-        } else {
-            Cursor::default()
-        };
-        loop {
-            let len = self.pieces.get(at.piece)?.total_len() as u32;
-            if offset < at.offset + len {
-                self.cursor = at;
-                return Some((at.piece, offset - at.offset));
-            }
-            at = Cursor {
-                piece: at.piece + 1,
-                offset: at.offset + len,
-            };
+/// A block for headers and views of `len` bytes of the pieces, from byte `within` of the first on; `None` without buffers.
+fn views<'a>(
+    pieces: impl Iterator<Item = &'a Message>,
+    mut within: usize,
+    len: usize,
+    pool: &mut Pool,
+) -> Option<Message> {
+    let mut message = pool.allocate(HEADROOM, 0)?;
+    let mut left = len;
+    for piece in pieces {
+        let here = (piece.total_len() - within).min(left);
+        message.push_continuation(piece.share_range(within, here, pool)?);
+        within = 0;
+        left -= here;
+        if left == 0 {
+            break;
         }
     }
+    Some(message)
 }

@@ -15,18 +15,28 @@ pub(super) struct Table {
     free: Vec<u32>,
     limit: usize,
     /// Slots that were touched since the last settling; each stands here once.
-    pub(super) touched: Vec<u32>,
+    touched: Vec<u32>,
     /// What the head is to be told and found no buffer, in order. Nothing is told before it, so a slot's next tenant is not
     /// announced before the end of the one before. At most a few for each connection: space in quarters of a buffer, the end
     /// of data, the end.
     pub(super) untold: VecDeque<(ConnectionId, Control)>,
 }
 
-struct Slot {
+/// A place for a connection.
+pub(super) struct Slot {
     connection: Option<Box<Connection>>,
     generation: u16,
     touched: bool,
-    deadline: Instant,
+    /// When the connection wants to be woken.
+    pub(super) deadline: Instant,
+}
+
+impl Slot {
+    /// The connection, if there is one.
+    #[inline]
+    pub(super) fn connection(&mut self) -> Option<&mut Connection> {
+        self.connection.as_deref_mut()
+    }
 }
 
 impl Table {
@@ -58,7 +68,27 @@ impl Table {
     /// The connection in a slot that [`find`](Table::find) or [`slot`](Table::slot) gave.
     #[inline]
     pub(super) fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
-        self.slots.get_mut(slot)?.connection.as_deref_mut()
+        self.slots.get_mut(slot)?.connection()
+    }
+
+    /// The same, marked to be looked at when the perimeter's entry settles.
+    #[inline]
+    pub(super) fn touch(&mut self, slot: usize) -> Option<&mut Connection> {
+        let entry = self.slots.get_mut(slot)?;
+        if !entry.touched {
+            entry.touched = true;
+            self.touched.push(slot as u32);
+        }
+        entry.connection()
+    }
+
+    /// Takes the mark off one of the slots that bear it.
+    #[inline]
+    pub(super) fn next_touched(&mut self) -> Option<(usize, &mut Slot)> {
+        let slot = self.touched.pop()? as usize;
+        let entry = self.slots.get_mut(slot)?;
+        entry.touched = false;
+        Some((slot, entry))
     }
 
     /// Puts a connection into a slot; `make` is given its number. `None` if the bucket is full.
@@ -101,29 +131,6 @@ impl Table {
         self.by_tuple.remove(connection.hash, &connection.tuple);
         self.free.push(slot as u32);
         Some(connection)
-    }
-
-    /// Marks the slot to be looked at when the perimeter's entry settles.
-    #[inline]
-    pub(super) fn touch(&mut self, slot: usize) {
-        if let Some(entry) = self.slots.get_mut(slot)
-            && !entry.touched
-        {
-            entry.touched = true;
-            self.touched.push(slot as u32);
-        }
-    }
-
-    /// Takes the mark off.
-    #[inline]
-    pub(super) fn untouch(&mut self, slot: usize) {
-        self.slots[slot].touched = false;
-    }
-
-    /// Notes when the slot's connection wants to be woken.
-    #[inline]
-    pub(super) fn set_deadline(&mut self, slot: usize, deadline: Option<Instant>) {
-        self.slots[slot].deadline = deadline.unwrap_or(Instant::MAX);
     }
 
     /// A slot at or after `from` whose time has come.

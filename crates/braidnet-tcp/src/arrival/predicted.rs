@@ -17,16 +17,12 @@ impl<P: Payload> Tcb<P> {
     #[inline]
     pub(super) fn is_predicted(&self, now: Instant, header: &TcpHeader, len: usize) -> bool {
         let (sender, receiver) = (&self.sender, &self.receiver);
-        let options = if self.connection.timestamps {
-            TcpHeader::HAS_TIMESTAMPS
-        } else {
-            0
-        };
+        let timestamps = self.connection.timestamps;
         let advance = header.ack - sender.snd_una;
         self.connection.state == State::Established
             && header.flags.0 & LOOKED_AT == EXPECTED
             && header.seq == receiver.rcv_nxt
-            && header.present == options
+            && header.present == u8::from(timestamps) * TcpHeader::HAS_TIMESTAMPS
             && header.sack_count == 0
             && !sender.disordered
             && receiver.is_in_order()
@@ -34,8 +30,8 @@ impl<P: Payload> Tcb<P> {
             && advance <= sender.flight_size()
             && len <= receiver.rcv_wnd() as usize
             // What does neither may be a duplicate ACK or a window update.
-            && (len > 0 || advance > 0)
-            && (options == 0 || !receiver.is_timestamp_old(now, header.ts_value))
+            && len | advance as usize != 0
+            && !(timestamps && receiver.is_timestamp_old(now, header.ts_value))
     }
 
     #[inline]
