@@ -77,18 +77,25 @@ pub struct Bucket {
     pub(crate) states: Vec<Box<dyn State>>,
     /// The earliest time any module asked to be woken at.
     pub(crate) deadline: Instant,
-    /// The entry in a processor's wheel, if one is armed.
-    pub(crate) armed: Option<Armed>,
+    /// The entry in a processor's wheel.
+    pub(crate) armed: Armed,
 }
 
 /// A bucket's entry in a timing wheel.
 #[derive(Clone, Copy)]
 pub(crate) struct Armed {
-    /// When it fires.
+    /// When it fires; never, if there is none.
     pub(crate) at: Instant,
-    /// Whose wheel it is in.
-    pub(crate) wheel: u32,
-    pub(crate) timer: TimerId,
+    /// Whose wheel it is in, and under what name.
+    pub(crate) timer: Option<(u32, TimerId)>,
+}
+
+impl Armed {
+    /// No entry.
+    pub(crate) const NOT: Armed = Armed {
+        at: Instant::MAX,
+        timer: None,
+    };
 }
 
 impl Bucket {
@@ -106,7 +113,7 @@ impl Bucket {
             id,
             states,
             deadline: Instant::MAX,
-            armed: None,
+            armed: Armed::NOT,
         }
     }
 
@@ -116,6 +123,7 @@ impl Bucket {
     }
 
     /// The state that `module` keeps here.
+    #[inline]
     pub fn state(&mut self, module: ModuleId) -> &mut dyn State {
         &mut *self.states[module.index()]
     }

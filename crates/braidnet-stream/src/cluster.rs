@@ -4,7 +4,7 @@ use crate::bucket::BucketId;
 use crate::context::Context;
 use crate::counters::Counters;
 use crate::module::{Direction, ModuleId};
-use crate::pass::{Pass, Work};
+use crate::pass::Pass;
 use crate::perimeter::Buckets;
 use crate::queues::{QueueId, Queues, reserve};
 use crate::stream::Stream;
@@ -120,18 +120,14 @@ impl ModuleSet {
 /// next function belongs to a module or a bucket that is not here.
 pub struct Cluster {
     stream: Arc<Stream>,
-    /// Queues whose functions run here, as a mask.
-    here: u64,
     /// Where packets enter the lowest module, if that is turned here.
     lowest: Option<QueueId>,
-    buckets: Buckets,
+    pass: Pass,
     pool: Pool,
     queues: Queues,
     counters: Arc<Counters>,
-    work: Work,
-    /// Empty between turns, kept for their memory: one for the queue being served, one for the core inside it.
+    /// What the queue being served held. Empty between turns, kept for its memory.
     outer: Run,
-    inner: Run,
 }
 
 /// Most messages that memory is taken for in each shared bucket's outbox.
@@ -148,30 +144,25 @@ impl Cluster {
         let here = stream
             .steps()
             .filter(|(_, step)| modules.contains(step.module))
-            .fold(QueueId::TAIL.bit(), |here, (queue, _)| here | queue.bit());
+            .fold(0, |here, (queue, _)| here | queue.bit());
         let lowest = stream.entry(ModuleId(0), Direction::Up);
         Cluster {
-            here,
             lowest: (lowest.bit() & here != 0).then_some(lowest),
+            pass: Pass::new(stream, here, buckets),
             pool: Pool::new(arena),
             queues: Queues::new(),
             counters: Counters::new(stream),
-            work: Work::new(buckets.count()),
-            buckets,
             stream: stream.clone(),
             outer: Run::new(),
-            inner: Run::new(),
         }
     }
 
     /// Takes memory for runs of `messages` messages now, so that no turn that handles as many asks the allocator for more.
     pub fn reserve(&mut self, messages: usize) {
         self.queues.reserve(messages);
-        self.work.reserve(messages);
-        self.buckets.reserve(messages.min(OUTBOX));
-        for run in [&mut self.outer, &mut self.inner] {
-            reserve(run, messages);
-        }
+        self.pass.reserve(messages);
+        self.pass.buckets.reserve(messages.min(OUTBOX));
+        reserve(&mut self.outer, messages);
     }
 
     /// The stream it turns a part of.
@@ -186,7 +177,7 @@ impl Cluster {
 
     /// Its buckets.
     pub fn buckets(&mut self) -> &mut Buckets {
-        &mut self.buckets
+        &mut self.pass.buckets
     }
 
     /// Its buffers. They are bound to the calling thread only during a turn: what is freed outside goes home the long way
@@ -222,29 +213,32 @@ impl Cluster {
     #[inline]
     pub fn turn(&mut self, now: Instant, tail: &mut impl Tail) {
         let mut pool = self.pool.bind();
-        if let Some(lowest) = self.lowest {
-            self.queues.fill(lowest, |run| tail.receive(&mut pool, run));
-        }
-        let busy = self.queues.ready() & self.here != 0;
-        let mut pass = Pass {
+        let mut busy = self.queues.ready() & (self.pass.here() | QueueId::TAIL.bit()) != 0;
+        let mut cx = Context {
+            now,
+            direction: Direction::Up,
+            bucket: None,
+            pool: &mut pool,
+            queues: &mut self.queues,
+            counters: &self.counters,
             stream: &self.stream,
-            here: self.here,
-            buckets: &mut self.buckets,
-            work: &mut self.work,
-            cx: Context {
-                now,
-                direction: Direction::Up,
-                bucket: None,
-                pool: &mut pool,
-                queues: &mut self.queues,
-                counters: &self.counters,
-                links: self.stream.core_links(ModuleId(0)),
-                deadline: Instant::MAX,
-            },
-            inner: &mut self.inner,
+            links: &self.stream.module(ModuleId(0)).core_links,
+            deadline: Instant::MAX,
         };
-        pass.expire();
-        pass.run(tail, &mut self.outer);
+        self.pass.expire(&mut cx);
+        let mut first = None;
+        if let Some(lowest) = self.lowest {
+            // Behind what has come another way.
+            if cx.queues.ready() & lowest.bit() != 0 {
+                cx.queues.exchange(lowest, &mut self.outer);
+            }
+            tail.receive(cx.pool, &mut self.outer);
+            if !self.outer.is_empty() {
+                first = self.lowest;
+                busy = true;
+            }
+        }
+        self.pass.run(&mut cx, tail, first, &mut self.outer);
         if busy {
             // More will be freed soon: what is other pools' goes home in full batches, or with a turn that has time.
             pool.put_off();
@@ -265,22 +259,25 @@ impl Cluster {
 
     /// Whether there is something to do now.
     pub fn is_ready(&self) -> bool {
-        self.queues.ready() & self.here & !QueueId::TAIL.bit() != 0
+        self.queues.ready() & self.pass.here() != 0
     }
 
     /// What belongs to other processors: modules or buckets that are not here.
     pub fn outbound(&mut self) -> impl Iterator<Item = Parcel> + '_ {
-        let mut mask = self.queues.ready() & !self.here & !QueueId::HEAD.bit();
+        let ends = QueueId::HEAD.bit() | QueueId::TAIL.bit();
+        let mut mask = self.queues.ready() & !self.pass.here() & !ends;
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
-            self.work.send_away(&self.stream, &mut self.queues, queue);
+            self.pass
+                .work
+                .send_away(&self.stream, &mut self.queues, queue);
         }
-        self.work.foreign.drain(..)
+        self.pass.work.foreign.drain(..)
     }
 
     /// When the next timer is due.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        (self.work.due_at < Instant::MAX).then_some(self.work.due_at)
+        (self.pass.work.due_at < Instant::MAX).then_some(self.pass.work.due_at)
     }
 }

@@ -4,7 +4,7 @@ use crate::bucket::BucketId;
 use crate::counters::{Counter, Counters};
 use crate::module::Direction;
 use crate::queues::{QueueId, Queues};
-use crate::stream::Links;
+use crate::stream::{Links, Stream};
 use braidnet_message::{Message, Pool};
 use braidnet_wire::time::Instant;
 
@@ -17,6 +17,7 @@ pub struct Context<'a> {
     pub(crate) pool: &'a mut Pool,
     pub(crate) queues: &'a mut Queues,
     pub(crate) counters: &'a Counters,
+    pub(crate) stream: &'a Stream,
     pub(crate) links: &'a Links,
     /// The bucket's deadline, in a core; elsewhere it means nothing.
     pub(crate) deadline: Instant,

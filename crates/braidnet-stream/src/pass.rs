@@ -1,4 +1,4 @@
-//! One working through of a cluster's queues.
+//! The working through of a cluster's queues.
 
 use crate::bucket::{Armed, Bucket, BucketId};
 use crate::cluster::{Parcel, Tail};
@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::groups::Groups;
 use crate::perimeter::{Buckets, Store};
 use crate::queues::{QueueId, Queues, Stage, reserve};
-use crate::session::{Entry, Session};
+use crate::session::Session;
 use crate::stream::{Site, Step, Stream};
 use crate::wheel::Wheel;
 use braidnet_message::{Message, Run};
@@ -69,22 +69,24 @@ impl Work {
     /// Sees to it that the bucket's deadline is in some processor's wheel.
     #[inline]
     pub(crate) fn arm(&mut self, bucket: &mut Bucket) {
-        if bucket.deadline < bucket.armed.map_or(Instant::MAX, |armed| armed.at) {
+        if bucket.deadline < bucket.armed.at {
             self.arm_earlier(bucket);
         }
     }
 
+    #[inline(never)]
     fn arm_earlier(&mut self, bucket: &mut Bucket) {
-        if let Some(armed) = bucket.armed.filter(|armed| armed.wheel == self.wheel_id) {
-            self.wheel.cancel(armed.timer);
+        if let Some((wheel, timer)) = bucket.armed.timer
+            && wheel == self.wheel_id
+        {
+            self.wheel.cancel(timer);
         }
         let timer = self.wheel.start(bucket.deadline, bucket.id);
         self.due_at = self.due_at.min(bucket.deadline);
-        bucket.armed = Some(Armed {
+        bucket.armed = Armed {
             at: bucket.deadline,
-            wheel: self.wheel_id,
-            timer,
-        });
+            timer: Some((self.wheel_id, timer)),
+        };
     }
 
     /// Sends what waits in a queue to whoever has its bucket or its module.
@@ -95,7 +97,15 @@ impl Work {
         self.spare = run;
     }
 
-    pub(crate) fn send_run_away(&mut self, stream: &Stream, queue: QueueId, run: &mut Run) {
+    /// Sends what came for a bucket that is not here to whoever has it. An expiry of a bucket that has moved is void.
+    #[cold]
+    fn send_on(&mut self, stream: &Stream, came: Option<Came<'_, '_>>) {
+        if let Some((site, run)) = came {
+            self.send_run_away(stream, site.queue, run);
+        }
+    }
+
+    fn send_run_away(&mut self, stream: &Stream, queue: QueueId, run: &mut Run) {
         if let Some(site) = stream.site(queue) {
             let Step {
                 module, direction, ..
@@ -163,155 +173,188 @@ impl Work {
     }
 }
 
-/// One working through of a cluster's queues.
-pub(crate) struct Pass<'a> {
-    pub(crate) stream: &'a Stream,
-    pub(crate) here: u64,
-    pub(crate) buckets: &'a mut Buckets,
-    pub(crate) work: &'a mut Work,
-    /// What the modules see, made once for all of them: before each call it is told whose.
-    pub(crate) cx: Context<'a>,
+/// What works a cluster's queues through, in one pass after the other.
+pub(crate) struct Pass {
+    /// Queues whose functions run here, as a mask.
+    here: u64,
+    /// Those of them that are cores.
+    cores: u64,
+    pub(crate) buckets: Buckets,
+    pub(crate) work: Work,
     /// Empty whenever no core runs on it; kept for its memory.
-    pub(crate) inner: &'a mut Run,
+    inner: Run,
 }
 
-impl<'a> Pass<'a> {
+/// What came for a core: where that is, and the messages.
+pub(crate) type Came<'a, 'c> = (&'c Site, &'a mut Run);
+
+impl Pass {
+    /// Over these buckets, where the functions of the queues of the mask `here` are turned.
+    pub(crate) fn new(stream: &Stream, here: u64, buckets: Buckets) -> Pass {
+        Pass {
+            here,
+            cores: stream.cores() & here,
+            work: Work::new(buckets.count()),
+            buckets,
+            inner: Run::new(),
+        }
+    }
+
+    /// Takes memory for runs of so many messages.
+    pub(crate) fn reserve(&mut self, messages: usize) {
+        self.work.reserve(messages);
+        reserve(&mut self.inner, messages);
+    }
+
+    /// Queues whose functions run here, as a mask.
+    #[inline]
+    pub(crate) fn here(&self) -> u64 {
+        self.here
+    }
+
     /// Enters the perimeter of every bucket whose time has come.
     #[inline]
-    pub(crate) fn expire(&mut self) {
-        if self.cx.now >= self.work.due_at {
-            self.expire_due();
+    pub(crate) fn expire(&mut self, cx: &mut Context<'_>) {
+        if cx.now >= self.work.due_at {
+            self.expire_due(cx);
         }
     }
 
     #[inline(never)]
-    fn expire_due(&mut self) {
+    fn expire_due(&mut self, cx: &mut Context<'_>) {
         let mut due = core::mem::take(&mut self.work.due);
-        self.work
-            .wheel
-            .advance(self.cx.now, |bucket| due.push(bucket));
+        self.work.wheel.advance(cx.now, |bucket| due.push(bucket));
         for bucket in due.drain(..) {
-            self.enter(bucket, Entry::Expiry);
+            self.enter(cx, bucket, None);
         }
         self.work.due = due;
         self.work.due_at = self.work.wheel.next_deadline().unwrap_or(Instant::MAX);
     }
 
-    /// Serves queues, lowest first, until none holds work, then offers the device what came of it. `run` is empty before
-    /// and after.
+    /// Serves queues, lowest first, until none holds work, then offers the device what came of it. `run` holds what waits
+    /// for the queue `first`, if that is one; it is empty afterwards.
     #[inline]
-    pub(crate) fn run(&mut self, tail: &mut impl Tail, run: &mut Run) {
-        let tail_bit = QueueId::TAIL.bit();
+    pub(crate) fn run(
+        &mut self,
+        cx: &mut Context<'_>,
+        tail: &mut impl Tail,
+        mut first: Option<QueueId>,
+        run: &mut Run,
+    ) {
         loop {
-            let here = self.here & !tail_bit;
-            while let Some(queue) = QueueId::lowest(self.cx.queues.ready() & here) {
-                self.cx.queues.exchange(queue, run);
-                self.serve(queue, run, here);
+            while let Some(queue) = first.take().or_else(|| self.next(cx, run)) {
+                self.serve(cx, queue, run);
             }
-            if self.cx.queues.ready() & tail_bit != 0 {
-                tail.transmit(self.cx.queues.run_mut(QueueId::TAIL));
-                self.cx.queues.refresh(QueueId::TAIL);
+            let tail_bit = QueueId::TAIL.bit();
+            if cx.queues.ready() & tail_bit != 0 {
+                cx.queues.offer(QueueId::TAIL, |run| tail.transmit(run));
             }
             // What the device has not taken yet must not be overtaken: stay the drainer.
-            let backed_up = self.cx.queues.ready() & tail_bit != 0;
-            if backed_up || self.work.draining.is_empty() || !self.relieve() {
+            if self.work.draining.is_empty()
+                || cx.queues.ready() & tail_bit != 0
+                || !self.relieve(cx)
+            {
                 return;
             }
         }
     }
 
+    /// The next queue with work, which is moved to `run`.
+    #[inline]
+    fn next(&self, cx: &mut Context<'_>, run: &mut Run) -> Option<QueueId> {
+        let queue = QueueId::lowest(cx.queues.ready() & self.here)?;
+        cx.queues.exchange(queue, run);
+        Some(queue)
+    }
+
     /// Runs the function of a queue on what waited in it. What stays goes on to the next function at once as long as that
     /// one is turned here and would be served next anyway.
     #[inline]
-    fn serve(&mut self, mut queue: QueueId, run: &mut Run, here: u64) {
-        while let Some(site) = self.stream.site(queue) {
+    fn serve(&mut self, cx: &mut Context<'_>, mut queue: QueueId, run: &mut Run) {
+        while let Some(site) = cx.stream.site(queue) {
             let direction = site.step.direction;
-            self.cx.direction = direction;
-            self.cx.links = &site.links;
+            cx.direction = direction;
+            cx.links = &site.links;
             match site.step.stage {
-                Stage::Core => return self.serve_core(site, queue, run),
-                Stage::Before => site.code.before(direction, run, &mut self.cx),
-                Stage::After => site.code.after(direction, run, &mut self.cx),
+                Stage::Core => return self.serve_core(cx, site, run),
+                Stage::Before => site.code.before(direction, run, cx),
+                Stage::After => site.code.after(direction, run, cx),
             }
             if run.is_empty() {
                 return;
             }
             queue = site.stay;
-            let before = self.cx.queues.ready() & here & queue.and_lower();
-            if before != 0 || here & queue.bit() == 0 {
-                return self.cx.queues.append(queue, run);
+            let waiting = cx.queues.ready() & self.here;
+            if waiting & site.up_to_stay != 0 || !queue.is_in(self.here) {
+                return cx.queues.append(queue, run);
             }
         }
     }
 
     /// Groups what waited for a core by bucket and enters each bucket's perimeter once.
     #[inline]
-    fn serve_core(&mut self, site: &'a Site, queue: QueueId, run: &mut Run) {
+    fn serve_core<'c>(&mut self, cx: &mut Context<'c>, site: &'c Site, run: &mut Run) {
         let [first, others @ ..] = run.as_slice() else {
             return;
         };
         let first = first.bucket();
         if others.iter().all(|message| message.bucket() == first) {
-            return self.enter(BucketId(first), Entry::Run(site, queue, run));
+            return self.enter(cx, BucketId(first), Some((site, run)));
         }
-        self.serve_groups(site, queue, run);
+        self.serve_groups(cx, site, run);
     }
 
     /// The same for a run of several buckets.
     #[inline(never)]
-    fn serve_groups(&mut self, site: &'a Site, queue: QueueId, run: &mut Run) {
+    fn serve_groups<'c>(&mut self, cx: &mut Context<'c>, site: &'c Site, run: &mut Run) {
         let mut groups = core::mem::take(&mut self.work.groups);
         groups.fill(run);
         for (bucket, run) in groups.iter_mut() {
-            self.enter(bucket, Entry::Run(site, queue, run));
+            self.enter(cx, bucket, Some((site, run)));
         }
         groups.clear();
         self.work.groups = groups;
     }
 
+    /// Enters the perimeter of a bucket: with what came for a core, or because its time has come.
     #[inline]
-    fn enter(&mut self, id: BucketId, entry: Entry<'_, 'a>) {
-        let stream = self.stream;
+    fn enter<'c>(&mut self, cx: &mut Context<'c>, id: BucketId, came: Option<Came<'_, 'c>>) {
         let Store::Private(buckets) = &mut self.buckets.0 else {
-            return self.enter_shared(id, entry);
+            return self.enter_shared(cx, id, came);
         };
         match buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
             Some(bucket) => Session {
-                stream,
                 bucket,
-                cores: stream.cores() & self.here,
-                cx: &mut self.cx,
-                work: self.work,
+                cores: self.cores,
+                cx,
+                work: &mut self.work,
             }
-            .run(entry, self.inner),
-            None => entry.send_away(stream, self.work),
+            .run(came, &mut self.inner),
+            None => self.work.send_on(cx.stream, came),
         }
     }
 
     /// Enters a bucket behind its lock; see [`perimeter`](crate::perimeter) for what happens to what it sends down.
     #[inline(never)]
-    fn enter_shared(&mut self, id: BucketId, entry: Entry<'_, 'a>) {
+    fn enter_shared<'c>(&mut self, cx: &mut Context<'c>, id: BucketId, came: Option<Came<'_, 'c>>) {
         let Store::Shared(buckets) = &self.buckets.0 else {
             return;
         };
-        let stream = self.stream;
-        let (cores, cx) = (stream.cores() & self.here, &mut self.cx);
-        let (work, inner) = (&mut *self.work, &mut *self.inner);
+        let (work, inner) = (&mut self.work, &mut self.inner);
         let Some(shared) = buckets.get(id.index()) else {
-            return entry.send_away(stream, work);
+            return work.send_on(cx.stream, came);
         };
         // The queues of what waits to go down outside the perimeters.
-        let outgoing = !stream.cores() & stream.downward();
+        let outgoing = !cx.stream.cores() & cx.stream.downward();
         shared.enter(|guarded| {
             let before = cx.queues.count(outgoing);
             Session {
-                stream,
                 bucket: &mut guarded.bucket,
-                cores,
+                cores: self.cores,
                 cx,
                 work,
             }
-            .run(entry, inner);
+            .run(came, inner);
             if cx.queues.count(outgoing) == before || work.draining.contains(&id) {
                 return;
             }
@@ -327,13 +370,13 @@ impl<'a> Pass<'a> {
 
     /// Stops carrying for the shared buckets whose messages have all gone; whether more was left for us.
     #[cold]
-    fn relieve(&mut self) -> bool {
+    fn relieve(&mut self, cx: &mut Context<'_>) -> bool {
         let Store::Shared(buckets) = &self.buckets.0 else {
             return false;
         };
         let draining = &mut self.work.draining;
         draining.retain(|id| {
-            !buckets[id.index()].release(|queue, message| self.cx.queues.push(queue, message))
+            !buckets[id.index()].release(|queue, message| cx.queues.push(queue, message))
         });
         !draining.is_empty()
     }

@@ -45,6 +45,12 @@ impl QueueId {
         self.bit() | (self.bit() - 1)
     }
 
+    /// Whether it is in a mask.
+    #[inline]
+    pub(crate) const fn is_in(self, mask: u64) -> bool {
+        mask >> self.0 & 1 != 0
+    }
+
     /// The lowest queue of a mask.
     #[inline]
     pub(crate) const fn lowest(mask: u64) -> Option<QueueId> {
@@ -58,7 +64,7 @@ impl QueueId {
 
 /// The working queues.
 pub(crate) struct Queues {
-    runs: Box<[Run; QueueId::COUNT]>,
+    runs: [Run; QueueId::COUNT],
     ready: u64,
 }
 
@@ -72,7 +78,7 @@ pub(crate) fn reserve(run: &mut Run, messages: usize) {
 impl Queues {
     pub(crate) fn new() -> Queues {
         Queues {
-            runs: Box::new(core::array::from_fn(|_| Run::new())),
+            runs: core::array::from_fn(|_| Run::new()),
             ready: 0,
         }
     }
@@ -123,13 +129,6 @@ impl Queues {
         core::mem::swap(self.run(queue), empty);
     }
 
-    /// Lets `fill` append to the queue.
-    #[inline]
-    pub(crate) fn fill(&mut self, queue: QueueId, fill: impl FnOnce(&mut Run)) {
-        fill(self.run(queue));
-        self.refresh(queue);
-    }
-
     pub(crate) fn len(&self, queue: QueueId) -> usize {
         self.runs[queue.index()].len()
     }
@@ -150,13 +149,13 @@ impl Queues {
         self.run(queue)
     }
 
-    /// Brings the queue's bit in line after its run was changed through [`Queues::run_mut`].
+    /// Lets `take` take messages off the queue.
     #[inline]
-    pub(crate) fn refresh(&mut self, queue: QueueId) {
-        if self.run(queue).is_empty() {
+    pub(crate) fn offer(&mut self, queue: QueueId, take: impl FnOnce(&mut Run)) {
+        let run = self.run(queue);
+        take(run);
+        if run.is_empty() {
             self.ready &= !queue.bit();
-        } else {
-            self.ready |= queue.bit();
         }
     }
 }

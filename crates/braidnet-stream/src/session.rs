@@ -1,34 +1,16 @@
 //! One entry of a bucket's perimeter.
 
-use crate::bucket::Bucket;
+use crate::bucket::{Armed, Bucket};
 use crate::context::Context;
-use crate::module::{Direction, Module, ModuleId, Stages, State};
-use crate::pass::Work;
+use crate::module::{Direction, ModuleId, Stages};
+use crate::pass::{Came, Work};
 use crate::queues::QueueId;
-use crate::stream::{Site, Step, Stream};
+use crate::stream::{Entry, Site, Step};
 use braidnet_message::Run;
 use braidnet_wire::time::Instant;
 
-/// With what a perimeter is entered.
-pub(crate) enum Entry<'a, 'c> {
-    /// With what waited for a core, and where that core is.
-    Run(&'c Site, QueueId, &'a mut Run),
-    Expiry,
-}
-
-impl Entry<'_, '_> {
-    /// The bucket is not here: its work goes to whoever has it. An expiry of a bucket that has moved is void.
-    #[cold]
-    pub(crate) fn send_away(self, stream: &Stream, work: &mut Work) {
-        if let Entry::Run(_, queue, run) = self {
-            work.send_run_away(stream, queue, run);
-        }
-    }
-}
-
 /// One entry of a bucket's perimeter.
 pub(crate) struct Session<'a, 'c> {
-    pub(crate) stream: &'c Stream,
     pub(crate) bucket: &'a mut Bucket,
     /// The queues of the cores that are turned here.
     pub(crate) cores: u64,
@@ -37,10 +19,10 @@ pub(crate) struct Session<'a, 'c> {
 }
 
 impl<'c> Session<'_, 'c> {
-    /// Runs cores until none has work, then lets each module that worked settle, until that makes no more work. `inner` is
-    /// empty before and after.
+    /// Runs cores until none has work, first the one that something `came` for, if not an expiry; then lets each module
+    /// that worked settle, until that makes no more work. `inner` is empty before and after.
     #[inline]
-    pub(crate) fn run(mut self, entry: Entry<'_, 'c>, inner: &mut Run) {
+    pub(crate) fn run(mut self, came: Option<Came<'_, 'c>>, inner: &mut Run) {
         // What came for the cores from outside may be for other buckets; what is for this one is done in the same entry.
         let outside = self.cx.queues.ready() & self.cores;
         let aside = if outside == 0 {
@@ -51,31 +33,24 @@ impl<'c> Session<'_, 'c> {
         self.cx.bucket = Some(self.bucket.id);
         self.cx.deadline = self.bucket.deadline;
         // The modules that worked and have not settled.
-        let mut touched = 0;
-        let mut first = None;
-        match entry {
-            Entry::Run(site, _, run) => first = Some((site, run)),
-            Entry::Expiry => touched = self.expire(),
-        }
+        let mut touched = match came {
+            Some(_) => 0,
+            None => expire(self.bucket, self.cores, self.cx),
+        };
+        let mut next = came;
         loop {
-            let work = match first.take() {
-                None => self.next_core(inner).map(|site| (site, &mut *inner)),
-                first => first,
-            };
-            if let Some((site, run)) = work {
-                self.core(site, run);
-                touched |= 1 << site.step.module.0;
-                continue;
+            while let Some((site, run)) = next.take().or_else(|| self.next_core(inner)) {
+                touched |= self.core(site, run);
             }
-            touched &= self.stream.settling();
+            touched &= self.cx.stream.settling();
             if touched == 0 {
                 break;
             }
             let module = ModuleId((u32::BITS - 1 - touched.leading_zeros()) as u8);
             touched &= !(1 << module.0);
-            self.call(module, Direction::Down, |code, state, cx| {
-                code.settle(state, cx)
-            });
+            let entry = attend(self.cx, module, Direction::Down);
+            let state = self.bucket.state(module);
+            entry.code.settle(state, self.cx);
         }
         self.cx.bucket = None;
         self.bucket.deadline = self.cx.deadline;
@@ -87,71 +62,67 @@ impl<'c> Session<'_, 'c> {
 
     /// The next core with work, which is moved to `run`.
     #[inline]
-    fn next_core(&mut self, run: &mut Run) -> Option<&'c Site> {
+    fn next_core<'r>(&mut self, run: &'r mut Run) -> Option<Came<'r, 'c>> {
         let queue = QueueId::lowest(self.cx.queues.ready() & self.cores)?;
         self.cx.queues.exchange(queue, run);
-        self.stream.site(queue)
+        let site = self.cx.stream.site(queue)?;
+        Some((site, run))
     }
 
+    /// Runs a core; the module, as a mask.
     #[inline]
-    fn core(&mut self, site: &'c Site, run: &mut Run) {
+    fn core(&mut self, site: &'c Site, run: &mut Run) -> u32 {
         let Step {
             module, direction, ..
         } = site.step;
         self.cx.direction = direction;
         self.cx.links = &site.links;
-        let state = &mut *self.bucket.states[module.index()];
+        let state = self.bucket.state(module);
         site.code.core(state, direction, run, self.cx);
         self.cx.queues.append(site.stay, run);
+        1 << module.0
     }
+}
 
-    #[inline(never)]
-    fn expire(&mut self) -> u32 {
-        self.bucket.armed = None;
-        if self.bucket.deadline > self.cx.now {
-            return 0;
-        }
-        self.cx.deadline = Instant::MAX;
-        let here = self.modules();
-        let mut touched = 0;
-        for (module, _) in self.stream.modules() {
-            if here & (1 << module.0) != 0 && self.stream.stages(module).contains(Stages::EXPIRE) {
-                self.call(module, Direction::Up, |code, state, cx| {
-                    code.expire(state, cx)
-                });
-                touched |= 1 << module.0;
-            }
-        }
-        touched
-    }
+/// Tells the context that a module is called for itself: settling, or because its time has come.
+#[inline]
+fn attend<'c>(cx: &mut Context<'c>, module: ModuleId, direction: Direction) -> &'c Entry {
+    let entry = cx.stream.module(module);
+    cx.direction = direction;
+    cx.links = &entry.core_links;
+    entry
+}
 
-    /// The modules whose cores are turned here, and so have their state here, as a mask.
-    fn modules(&self) -> u32 {
-        let mut mask = self.cores;
-        let mut modules = 0;
-        while let Some(queue) = QueueId::lowest(mask) {
-            mask &= !queue.bit();
-            modules |= self
-                .stream
-                .site(queue)
-                .map_or(0, |site| 1 << site.step.module.0);
+/// Calls the modules whose `cores` are turned here because the bucket's time has come, if it has; these as a mask.
+#[inline(never)]
+fn expire(bucket: &mut Bucket, cores: u64, cx: &mut Context<'_>) -> u32 {
+    bucket.armed = Armed::NOT;
+    if bucket.deadline > cx.now {
+        return 0;
+    }
+    cx.deadline = Instant::MAX;
+    let here = modules(cores, cx);
+    let mut touched = 0;
+    for (module, _) in cx.stream.modules() {
+        let stages = cx.stream.module(module).stages;
+        if here & (1 << module.0) != 0 && stages.contains(Stages::EXPIRE) {
+            let entry = attend(cx, module, Direction::Up);
+            entry.code.expire(bucket.state(module), cx);
+            touched |= 1 << module.0;
         }
-        modules
     }
+    touched
+}
 
-    #[inline]
-    fn call(
-        &mut self,
-        module: ModuleId,
-        direction: Direction,
-        work: impl FnOnce(&dyn Module, &mut dyn State, &mut Context<'_>),
-    ) {
-        self.cx.direction = direction;
-        self.cx.links = self.stream.core_links(module);
-        work(
-            self.stream.code(module),
-            &mut *self.bucket.states[module.index()],
-            self.cx,
-        );
+/// The modules that have these cores, as a mask.
+fn modules(mut cores: u64, cx: &Context<'_>) -> u32 {
+    let mut modules = 0;
+    while let Some(queue) = QueueId::lowest(cores) {
+        cores &= !queue.bit();
+        modules |= cx
+            .stream
+            .site(queue)
+            .map_or(0, |site| 1 << site.step.module.0);
     }
+    modules
 }

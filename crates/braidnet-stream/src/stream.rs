@@ -17,16 +17,20 @@ pub struct Stream {
     settling: u32,
 }
 
-struct Entry {
-    code: Arc<dyn Module>,
-    stages: Stages,
+pub(crate) struct Entry {
+    pub(crate) code: Code,
+    pub(crate) stages: Stages,
     /// The module's first function on the way up, and on the way down; the neighbour's if it has none.
     entry_up: QueueId,
     entry_down: QueueId,
     links: Links,
     /// The same for what the core makes: by way of the module's own `after` where it has one.
-    core_links: Links,
+    pub(crate) core_links: Links,
 }
+
+/// A module's code, which its entry and its sites share. A count of a pointer to it, not of the code itself: where that
+/// lies behind the count would have to be computed anew for every call, as its alignment is not known.
+pub(crate) type Code = Arc<Box<dyn Module>>;
 
 /// What a module's function needs to know of its place in the stream.
 #[derive(Clone)]
@@ -84,10 +88,14 @@ pub(crate) struct Step {
 /// Everything that serving the queue of one function needs to know, in one place.
 pub(crate) struct Site {
     pub(crate) step: Step,
+    /// The queue that it is the site of.
+    pub(crate) queue: QueueId,
     /// Where what stays in the run goes.
     pub(crate) stay: QueueId,
+    /// That queue and all that are served before it, as a mask.
+    pub(crate) up_to_stay: u64,
     pub(crate) links: Links,
-    pub(crate) code: Arc<dyn Module>,
+    pub(crate) code: Code,
 }
 
 /// Why a stream cannot be wired.
@@ -224,20 +232,23 @@ impl StreamBuilder {
                     &by_way_of(Direction::Down, &down),
                 ),
                 links: links(&up, &down),
-                code: Arc::from(code),
+                code: Arc::new(code),
             });
             counter_base += entries[index].code.counters().len();
         }
-        let site = |&step: &Step| {
+        let site = |(index, &step): (usize, &Step)| {
             let entry: &Entry = &entries[step.module.index()];
+            let stay = wiring.stay(step);
             Site {
                 step,
-                stay: wiring.stay(step),
+                queue: QueueId(index as u8),
+                stay,
+                up_to_stay: stay.and_lower(),
                 links: entry.links_of(step.stage).clone(),
                 code: entry.code.clone(),
             }
         };
-        let sites: Vec<Site> = wiring.steps.iter().map(site).collect();
+        let sites: Vec<Site> = wiring.steps.iter().enumerate().map(site).collect();
         let mask = |wanted: &dyn Fn(&Step) -> bool| {
             sites
                 .iter()
@@ -375,7 +386,7 @@ impl Stream {
         self.entries
             .iter()
             .enumerate()
-            .map(|(index, entry)| (ModuleId(index as u8), &*entry.code))
+            .map(|(index, entry)| (ModuleId(index as u8), &**entry.code))
     }
 
     /// The module called `name`.
@@ -395,14 +406,10 @@ impl Stream {
         self.entries.is_empty()
     }
 
+    /// What calling a module for itself, not for a queue of its functions, needs to know.
     #[inline]
-    pub(crate) fn code(&self, module: ModuleId) -> &dyn Module {
-        &*self.entries[module.index()].code
-    }
-
-    #[inline]
-    pub(crate) fn stages(&self, module: ModuleId) -> Stages {
-        self.entries[module.index()].stages
+    pub(crate) fn module(&self, module: ModuleId) -> &Entry {
+        &self.entries[module.index()]
     }
 
     /// What serving a queue needs to know; `None` for the two ends.
@@ -435,12 +442,6 @@ impl Stream {
     #[inline]
     pub(crate) fn downward(&self) -> u64 {
         self.downward
-    }
-
-    /// What the core of `module` needs to know of its place.
-    #[inline]
-    pub(crate) fn core_links(&self, module: ModuleId) -> &Links {
-        &self.entries[module.index()].core_links
     }
 
     /// Where a message enters `module` in this direction.

@@ -99,21 +99,26 @@ impl Endpoint {
     #[inline]
     pub(crate) fn read(&mut self, to: &mut [u8], spent: &mut Run) -> usize {
         let mut copied = 0;
-        while copied < to.len() {
-            let Some(mut front) = self.received.pop_front() else {
-                break;
-            };
+        while copied < to.len()
+            && let Some(front) = self.received.pop_front()
+        {
             let n = front.copy_to_slice(&mut to[copied..]);
             copied += n;
-            if n == front.total_len() {
-                spent.push(front);
-            } else {
-                front.strip(n);
-                self.received.push_front(front);
+            if n < front.total_len() {
+                self.keep_rest(front, n);
+                break;
             }
+            spent.push(front);
         }
         self.took(copied);
         copied
+    }
+
+    /// Puts a message back of which `n` bytes have been read.
+    #[inline(never)]
+    fn keep_rest(&mut self, mut message: Message, n: usize) {
+        message.strip(n);
+        self.received.push_front(message);
     }
 
     /// Takes the next received message out whole.
@@ -146,25 +151,21 @@ impl Endpoint {
     ) -> usize {
         let wanted = bytes.len().min(self.space);
         let mut left = &bytes[..wanted];
-        let mut filling = self.filling.take();
         while !left.is_empty() {
-            let segment = match &mut filling {
+            let segment = match &mut self.filling {
                 Some(segment) => segment,
-                None => match pool.allocate(HEADROOM, self.mss.min(wanted.max(SMALL))) {
-                    Some(segment) => filling.insert(segment),
+                empty => match pool.allocate(HEADROOM, self.mss.min(wanted.max(SMALL))) {
+                    Some(segment) => empty.insert(segment),
                     None => break,
                 },
             };
             let room = (self.mss - segment.len()).min(segment.tailroom());
             let copied = segment.extend_from_slice_summed(&left[..room.min(left.len())]);
             left = &left[copied..];
-            if (room - copied <= self.mss / SLIVER || copied == 0)
-                && let Some(segment) = filling.take()
-            {
-                self.hand_down(segment, &mut out);
+            if room - copied <= self.mss / SLIVER || copied == 0 {
+                self.flush(&mut out);
             }
         }
-        self.filling = filling;
         let written = wanted - left.len();
         self.space -= written;
         written
@@ -173,16 +174,11 @@ impl Endpoint {
     /// Hands the segment that is being filled down as it is.
     #[inline]
     pub(crate) fn flush(&mut self, out: impl FnOnce(Message)) {
-        if let Some(segment) = self.filling.take() {
-            self.hand_down(segment, out);
+        if let Some(mut segment) = self.filling.take() {
+            segment.set_connection(self.id.0);
+            segment.set_bucket(self.id.bucket().0);
+            out(segment);
         }
-    }
-
-    #[inline]
-    fn hand_down(&self, mut segment: Message, out: impl FnOnce(Message)) {
-        segment.set_connection(self.id.0);
-        segment.set_bucket(self.id.bucket().0);
-        out(segment);
     }
 }
 

@@ -140,7 +140,6 @@ impl Stack {
     /// completion, and hands the device what came of it.
     pub fn turn(&mut self, now: Instant) -> Next {
         self.now = now;
-        self.hand_down();
         let taken = self.pass(self.batch);
         if !self.reserve.is_complete() {
             return self.recover(taken);
@@ -416,10 +415,10 @@ impl Stack {
         }
     }
 
-    /// Takes up to `max` packets, runs the cluster, and takes what has reached the head. How many packets. It is the whole
-    /// of every turn, and so a part of that function.
-    #[inline(always)]
+    /// Hands down what was sent, takes up to `max` packets, runs the cluster, and takes what has reached the head. How many
+    /// packets.
     fn pass(&mut self, max: usize) -> usize {
+        self.hand_down();
         let mut port = Port {
             device: &mut self.device,
             spent: &mut self.spent,

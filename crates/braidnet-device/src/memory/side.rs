@@ -73,25 +73,32 @@ pub struct MemoryTransmitter {
 
 impl Line {
     /// Takes packets off the front of `run` until it is empty or the ring full, and wakes the receiver.
+    #[inline]
     fn send(&mut self, gate: &mut Gate, run: &mut Run) {
-        let producer = &mut self.producer;
-        if producer.is_abandoned() {
-            for message in run.drain() {
-                drop(message);
-                gate.counters.count_drop(DropReason::DeviceGone);
-            }
-            return;
+        if self.producer.is_abandoned() {
+            return gate.lose(run);
         }
-        // Twice or more only if packets were dropped, which take no room.
+        if self.producer.room_for(run.len()) >= run.len() {
+            let mut leaving = run.drain().filter_map(|message| gate.admit(message));
+            self.producer.push_iter(&mut leaving);
+        } else {
+            self.fill_up(gate, run);
+        }
+        self.bell.0.ring();
+    }
+
+    /// Takes as many packets as the ring has room for: several times where some are dropped, which take none.
+    #[cold]
+    fn fill_up(&mut self, gate: &mut Gate, run: &mut Run) {
         while !run.is_empty() {
-            let room = producer.room_for(run.len());
+            let room = self.producer.room_for(run.len());
             if room == 0 {
                 break;
             }
             let leaving = run.drain_front(room);
-            producer.push_iter(&mut leaving.filter_map(|message| gate.admit(message)));
+            let mut leaving = leaving.filter_map(|message| gate.admit(message));
+            self.producer.push_iter(&mut leaving);
         }
-        self.bell.0.ring();
     }
 }
 
@@ -113,6 +120,15 @@ impl Gate {
         self.counters.count_packet(length);
         forget_metadata(&mut message);
         Some(message)
+    }
+
+    /// Drops packets that nobody will ever receive.
+    #[cold]
+    fn lose(&mut self, run: &mut Run) {
+        for message in run.drain() {
+            drop(message);
+            self.counters.count_drop(DropReason::DeviceGone);
+        }
     }
 
     #[cold]
@@ -195,8 +211,9 @@ impl MemoryReceiver {
     }
 
     /// Takes the next `ready` packets off the ring, in which there are as many.
+    #[inline(never)]
     fn take(&mut self, into: &mut Run, ready: usize) -> usize {
-        for message in (0..ready).map_while(|_| self.ring.pop()) {
+        for message in self.ring.drain(ready) {
             self.counters.count_packet(message.total_len());
             into.push(message);
         }

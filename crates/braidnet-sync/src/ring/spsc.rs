@@ -177,11 +177,16 @@ impl<T: Send> Producer<T> {
         let start = self.tail;
         let publish = Publish(self);
         let producer = &mut *publish.0;
-        while producer.room_for(1) > 0 {
+        let mut room = producer.room_for(1);
+        while room > 0 {
             let Some(item) = items.next() else { break };
-            // SAFETY: there is room for one, so the slot at the tail is the producer's and empty.
+            // SAFETY: there is room, so the slot at the tail is the producer's and empty.
             unsafe { producer.shared.write(producer.tail, item) };
             producer.tail = producer.tail.wrapping_add(1);
+            room -= 1;
+            if room == 0 {
+                room = producer.room_for(1);
+            }
         }
         producer.tail.wrapping_sub(start)
     }
@@ -251,7 +256,8 @@ impl<T: Send> Consumer<T> {
         }
         // SAFETY: an item is ready, so the slot at the head is the consumer's and holds it.
         let item = unsafe { self.shared.read(self.head) };
-        self.advance(1);
+        self.head = self.head.wrapping_add(1);
+        self.shared.head.store(self.head, Ordering::Release);
         Some(item)
     }
 
@@ -260,19 +266,21 @@ impl<T: Send> Consumer<T> {
     /// Allocates only if `items` has no capacity left for them.
     #[inline]
     pub fn pop_into(&mut self, items: &mut Vec<T>, max: usize) -> usize {
+        let items_before = items.len();
+        items.extend(self.drain(max));
+        items.len() - items_before
+    }
+
+    /// Takes up to `max` items out, oldest first, of those that are ready now. Their slots go back to the producer together,
+    /// when the iterator is dropped; what has not been asked for until then stays in the ring.
+    #[inline]
+    pub fn drain(&mut self, max: usize) -> Drain<'_, T> {
         let count = self.ready(max).min(max);
-        if count == 0 {
-            return 0;
+        Drain {
+            head: self.head,
+            end: self.head.wrapping_add(count),
+            consumer: self,
         }
-        items.reserve(count);
-        let (shared, head) = (&self.shared, self.head);
-        items.extend((0..count).map(|offset| {
-            // SAFETY: `count` items are ready from the head on, and each is read once: the vector has room, so
-            // nothing interrupts this before the head advances.
-            unsafe { shared.read(head.wrapping_add(offset)) }
-        }));
-        self.advance(count);
-        count
     }
 
     /// How many items are ready, at least; the exact number if that seems below `wanted`.
@@ -302,12 +310,6 @@ impl<T: Send> Consumer<T> {
     pub fn is_abandoned(&self) -> bool {
         self.shared.producer_gone.load(Ordering::Acquire)
     }
-
-    #[inline(always)]
-    fn advance(&mut self, by: usize) {
-        self.head = self.head.wrapping_add(by);
-        self.shared.head.store(self.head, Ordering::Release);
-    }
 }
 
 impl<T> Drop for Consumer<T> {
@@ -320,6 +322,56 @@ impl<T> fmt::Debug for Consumer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consumer")
             .field("capacity", &self.shared.capacity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Items on their way out of a ring; see [`Consumer::drain`].
+pub struct Drain<'a, T> {
+    consumer: &'a mut Consumer<T>,
+    /// The consumer's `head` as it will be.
+    head: usize,
+    /// How far that may go: not beyond what the producer has published.
+    end: usize,
+}
+
+impl<T> Iterator for Drain<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        if self.head == self.end {
+            return None;
+        }
+        // SAFETY: an item is ready, so the slot at the head is the consumer's and holds it; it is read once, for the head
+        // moves on.
+        let item = unsafe { self.consumer.shared.read(self.head) };
+        self.head = self.head.wrapping_add(1);
+        Some(item)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.end.wrapping_sub(self.head);
+        (left, Some(left))
+    }
+}
+
+impl<T> Drop for Drain<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.consumer.head = self.head;
+        self.consumer
+            .shared
+            .head
+            .store(self.head, Ordering::Release);
+    }
+}
+
+impl<T> fmt::Debug for Drain<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain")
+            .field("left", &self.size_hint().0)
             .finish_non_exhaustive()
     }
 }
@@ -392,6 +444,24 @@ mod tests {
         assert_eq!(more.next(), Some(12));
         assert_eq!(consumer.pop_into(&mut items, 10), 3);
         assert_eq!(items, [9, 0, 1, 2, 10, 11]);
+    }
+
+    #[test]
+    fn a_drain_takes_what_was_ready_and_leaves_what_nobody_asked_for() {
+        let (mut producer, mut consumer) = ring(4);
+        (0..4).for_each(|item| producer.push(item).unwrap());
+        let mut taken = consumer.drain(3);
+        assert_eq!(taken.size_hint(), (3, Some(3)));
+        assert_eq!((taken.next(), taken.next()), (Some(0), Some(1)));
+        drop(taken);
+        assert_eq!(
+            producer.room_for(4),
+            2,
+            "the slots are the producer's again"
+        );
+        producer.push(4).unwrap();
+        assert!(consumer.drain(usize::MAX).eq([2, 3, 4]));
+        assert!(consumer.drain(usize::MAX).next().is_none());
     }
 
     #[test]
