@@ -89,8 +89,15 @@ impl Counters {
     }
 
     /// Counts one packet of `bytes` bytes as carried.
+    #[inline]
     pub fn count_packet(&mut self, bytes: usize) {
-        self.packets = self.packets.wrapping_add(1);
+        self.count_packets(1, bytes);
+    }
+
+    /// Counts so many packets, of `bytes` bytes together, as carried.
+    #[inline]
+    pub fn count_packets(&mut self, packets: usize, bytes: usize) {
+        self.packets = self.packets.wrapping_add(packets as u64);
         self.bytes = self.bytes.wrapping_add(bytes as u64);
     }
 

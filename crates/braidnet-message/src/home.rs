@@ -355,6 +355,7 @@ impl Home {
     }
 
     /// Sends what a slot of `away` has collected.
+    #[inline(never)]
     fn flush(&self, slot: &Away) {
         let (collected, nodes) = (&self.local.collected, slot.nodes.get());
         collected.set(collected.get() - nodes);
@@ -454,6 +455,7 @@ impl Home {
     }
 
     /// Gives `nodes` nodes, linked from `first` to `last`, back to their home.
+    #[inline(never)]
     fn send_back(this: *const Home, first: *mut Node, last: *mut Node, nodes: u32) {
         // SAFETY: a home stays alive until its nodes are back, and these are not.
         let returns = unsafe { &(*this).shared.returns };

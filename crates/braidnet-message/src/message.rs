@@ -211,11 +211,13 @@ impl Drop for Message {
     #[inline]
     fn drop(&mut self) {
         let node = self.node();
-        if node.next().is_none() && !node.is_view() && node.refs.load(Ordering::Acquire) == 1 {
+        if node.next().is_some() {
+            release_chain(self.node);
+        } else if !node.is_view() && node.refs.load(Ordering::Acquire) == 1 {
             // SAFETY: this message was the only one of the block and of the node.
             unsafe { give_back(self.node) };
         } else {
-            release_chain(self.node);
+            release(self.node);
         }
     }
 }
@@ -232,7 +234,7 @@ fn release_chain(node: NonNull<Node>) {
 }
 
 /// Gives up the message of `node`: its count on the block, and the node itself if it is a view.
-#[inline]
+#[inline(never)]
 fn release(node: NonNull<Node>) {
     // SAFETY: given up by the message that is dropped, so valid.
     let view = unsafe { node.as_ref() };

@@ -68,7 +68,15 @@ impl Run {
     }
 
     /// Drops all messages.
+    #[inline]
     pub fn clear(&mut self) {
+        if !self.messages.is_empty() {
+            self.drop_all();
+        }
+    }
+
+    #[inline(never)]
+    fn drop_all(&mut self) {
         self.messages.clear();
     }
 
@@ -136,12 +144,17 @@ impl Drain<'_> {
     pub fn as_slice(&self) -> &[Message] {
         self.left.as_slice()
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn drop_rest(&mut self) {
-        self.for_each(drop);
-    }
+/// Drops what a drain still holds. It is given by value, so that a drain need not be in memory.
+///
+/// # Safety
+/// The messages are initialised, and the caller's to give up.
+#[cold]
+#[inline(never)]
+unsafe fn drop_rest(rest: &mut [Message]) {
+    // SAFETY: the caller's promise.
+    unsafe { core::ptr::drop_in_place(rest) };
 }
 
 impl Iterator for Drain<'_> {
@@ -178,8 +191,10 @@ impl FusedIterator for Drain<'_> {}
 impl Drop for Drain<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.left.as_slice().is_empty() {
-            self.drop_rest();
+        let rest = core::mem::take(&mut self.left).into_slice();
+        if !rest.is_empty() {
+            // SAFETY: they are this iterator's, which ends here.
+            unsafe { drop_rest(rest) };
         }
     }
 }

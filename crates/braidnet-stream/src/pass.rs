@@ -238,24 +238,26 @@ impl Pass {
         &mut self,
         cx: &mut Context<'_>,
         tail: &mut impl Tail,
-        mut first: Option<QueueId>,
+        first: Option<QueueId>,
         run: &mut Run,
     ) {
+        let mut next = first.or_else(|| self.next(cx, run));
         loop {
-            while let Some(queue) = first.take().or_else(|| self.next(cx, run)) {
+            while let Some(queue) = next {
                 self.serve(cx, queue, run);
+                next = self.next(cx, run);
             }
-            let tail_bit = QueueId::TAIL.bit();
-            if cx.queues.ready() & tail_bit != 0 {
+            if QueueId::TAIL.is_in(cx.queues.ready()) {
                 cx.queues.offer(QueueId::TAIL, |run| tail.transmit(run));
             }
             // What the device has not taken yet must not be overtaken: stay the drainer.
             if self.work.draining.is_empty()
-                || cx.queues.ready() & tail_bit != 0
+                || QueueId::TAIL.is_in(cx.queues.ready())
                 || !self.relieve(cx)
             {
                 return;
             }
+            next = self.next(cx, run);
         }
     }
 
@@ -268,7 +270,7 @@ impl Pass {
     }
 
     /// Runs the function of a queue on what waited in it. What stays goes on to the next function at once as long as that
-    /// one is turned here and would be served next anyway.
+    /// one is turned here and nothing waits that comes before it.
     #[inline]
     fn serve(&mut self, cx: &mut Context<'_>, mut queue: QueueId, run: &mut Run) {
         while let Some(site) = cx.stream.site(queue) {
@@ -284,8 +286,7 @@ impl Pass {
                 return;
             }
             queue = site.stay;
-            let waiting = cx.queues.ready() & self.here;
-            if waiting & site.up_to_stay != 0 || !queue.is_in(self.here) {
+            if !queue.is_in(self.here) || cx.queues.ready() & site.up_to_stay != 0 {
                 return cx.queues.append(queue, run);
             }
         }

@@ -73,14 +73,12 @@ pub struct MemoryTransmitter {
 
 impl Line {
     /// Takes packets off the front of `run` until it is empty or the ring full, and wakes the receiver.
-    #[inline]
     fn send(&mut self, gate: &mut Gate, run: &mut Run) {
         if self.producer.is_abandoned() {
             return gate.lose(run);
         }
         if self.producer.room_for(run.len()) >= run.len() {
-            let mut leaving = run.drain().filter_map(|message| gate.admit(message));
-            self.producer.push_iter(&mut leaving);
+            self.push(gate, run.drain());
         } else {
             self.fill_up(gate, run);
         }
@@ -95,10 +93,17 @@ impl Line {
             if room == 0 {
                 break;
             }
-            let leaving = run.drain_front(room);
-            let mut leaving = leaving.filter_map(|message| gate.admit(message));
-            self.producer.push_iter(&mut leaving);
+            self.push(gate, run.drain_front(room));
         }
+    }
+
+    /// Takes packets for which there is room.
+    #[inline]
+    fn push(&mut self, gate: &mut Gate, packets: impl Iterator<Item = Message>) {
+        let mut bytes = 0;
+        let mut leaving = packets.filter_map(|message| gate.admit(message, &mut bytes));
+        let count = self.producer.push_iter(&mut leaving);
+        gate.counters.count_packets(count, bytes);
     }
 }
 
@@ -109,15 +114,15 @@ struct Gate {
 }
 
 impl Gate {
-    /// The packet as it goes over the wire; `None` if it is dropped.
+    /// The packet as it goes over the wire, its length added to `bytes`; `None` if it is dropped.
     #[inline]
-    fn admit(&mut self, mut message: Message) -> Option<Message> {
+    fn admit(&mut self, mut message: Message, bytes: &mut usize) -> Option<Message> {
         let length = message.total_len();
         if length == 0 || length > self.packet_max {
             self.refuse(message);
             return None;
         }
-        self.counters.count_packet(length);
+        *bytes += length;
         forget_metadata(&mut message);
         Some(message)
     }
@@ -156,6 +161,7 @@ fn forget_metadata(message: &mut Message) {
 }
 
 /// Puts the blocks of `rest` back behind `head`, without their sums.
+#[inline(never)]
 fn forget_sums(head: &mut Message, rest: Message) {
     let mut rest = Some(rest);
     while let Some(mut block) = rest {
@@ -213,10 +219,12 @@ impl MemoryReceiver {
     /// Takes the next `ready` packets off the ring, in which there are as many.
     #[inline(never)]
     fn take(&mut self, into: &mut Run, ready: usize) -> usize {
+        let mut bytes = 0;
         for message in self.ring.drain(ready) {
-            self.counters.count_packet(message.total_len());
+            bytes += message.total_len();
             into.push(message);
         }
+        self.counters.count_packets(ready, bytes);
         ready
     }
 
