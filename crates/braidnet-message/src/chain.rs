@@ -109,6 +109,7 @@ impl Message {
     }
 
     /// Drops up to `n` bytes from the front of the continuation.
+    #[inline(never)]
     fn strip_rest(&mut self, n: usize) -> usize {
         let mut left = n;
         while let Some(mut rest) = self.take_continuation() {

@@ -277,10 +277,15 @@ impl Home {
     }
 
     /// Moves everything that came back to the free lists.
+    #[inline]
     fn take_returns(&self) {
-        if self.shared.returns.load(Ordering::Relaxed).is_null() {
-            return;
+        if !self.shared.returns.load(Ordering::Relaxed).is_null() {
+            self.collect_returns();
         }
+    }
+
+    #[inline(never)]
+    fn collect_returns(&self) {
         let chain = self.shared.returns.swap(null_mut(), Ordering::Acquire);
         let nodes = self.push_all(chain);
         add(&self.local.counts.returned, nodes);

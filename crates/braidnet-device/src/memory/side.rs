@@ -72,7 +72,9 @@ pub struct MemoryTransmitter {
 }
 
 impl Line {
-    /// Takes packets off the front of `run` until it is empty or the ring full, and wakes the receiver.
+    /// Takes packets off the front of `run` until it is empty or the ring full, and wakes the receiver. It is the whole of
+    /// both ways to transmit.
+    #[inline(always)]
     fn send(&mut self, gate: &mut Gate, run: &mut Run) {
         if self.producer.is_abandoned() {
             return gate.lose(run);
@@ -105,6 +107,11 @@ impl Line {
         let count = self.producer.push_iter(&mut leaving);
         gate.counters.count_packets(count, bytes);
     }
+}
+
+#[inline(never)]
+fn send_shared(line: &Lock<Line>, gate: &mut Gate, run: &mut Run) {
+    line.with(|line| line.send(gate, run));
 }
 
 /// What decides over packets that are to leave, and counts them.
@@ -179,7 +186,7 @@ impl Transmitter for MemoryTransmitter {
         let gate = &mut self.gate;
         match self.way.get_mut() {
             Way::Alone(line) => line.send(gate, run),
-            Way::Shared(line) => line.with(|line| line.send(gate, run)),
+            Way::Shared(line) => send_shared(line, gate, run),
             Way::Moving => {}
         }
     }
