@@ -1,8 +1,9 @@
 //! What the handshake offers and agrees on.
 
 use crate::testing::{ACK, Host, IRS, SYN, segment};
-use crate::{Config, State};
+use crate::{Config, Events, State};
 use braidnet_wire::tcp::TcpHeader;
+use braidnet_wire::time::Duration;
 
 const MSS: u8 = TcpHeader::HAS_MSS;
 const SCALE: u8 = TcpHeader::HAS_WINDOW_SCALE;
@@ -133,4 +134,31 @@ fn a_close_before_the_handshake_is_over() {
     host.arrive(&segment(ACK, 0, 0, 0));
     assert_eq!(host.sent(), [(ACK | crate::testing::FIN, 0, 0, 0)]);
     assert_eq!(host.end.tcb.state(), State::FinWait1);
+}
+
+/// RFC 9293 §3.6: who has closed may go on receiving for as long as the peer likes; who does not read either does not wait.
+#[test]
+fn fin_wait_2_ends_only_where_nobody_reads() {
+    let stay = Config::default().fin_wait_2;
+    let a_year = Duration::from_secs(365 * 24 * 3600);
+    let mut reading = Host::in_state(State::FinWait2, 0);
+    assert_eq!(reading.end.tcb.deadline(), None);
+    assert_eq!(reading.wait(a_year), Events::empty());
+    reading.arrive(&segment(ACK, 0, 1, 5));
+    assert_eq!(reading.end.received, b"xxxxx");
+    // Whether it is there already when the application goes, or gets there afterwards.
+    for state in [State::FinWait1, State::FinWait2] {
+        let mut host = Host::in_state(state, 0);
+        let now = host.now;
+        host.end.tcb.shut_receive(now);
+        if state == State::FinWait1 {
+            host.arrive(&segment(ACK, 0, 1, 0));
+        }
+        assert_eq!(host.end.tcb.state(), State::FinWait2);
+        assert_eq!(host.end.tcb.deadline(), Some(now + stay));
+        let almost = stay - Duration::from_millis(1);
+        assert_eq!(host.wait(almost), Events::empty());
+        assert_eq!(host.wait(Duration::from_millis(1)), Events::CLOSED);
+        assert_eq!(host.sent(), [], "the peer is told when it says something");
+    }
 }
