@@ -95,7 +95,7 @@ macro_rules! counters {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "one list makes both the names and their numbers")]
         enum Numbered { $($name),* }
         $($(#[$doc])* pub(crate) const $name: Counter = Counter(Numbered::$name as u16);)*
-        /// The module's own counters; the engine's drop reasons follow them.
+        /// The module's own counters; the engine's drop reasons follow them, then the parser's refusals.
         const OWN: &[&str] = &[$($text),*];
     };
 }
@@ -117,10 +117,6 @@ counters! {
     CLOSED = "closed",
     /// Resets sent for segments of no connection (RFC 9293 §3.10.7.1).
     RESETS_OUT = "resets_out",
-    /// Dropped: shorter than its header, or the header is malformed.
-    MALFORMED = "malformed",
-    /// Dropped: wrong checksum.
-    BAD_CHECKSUM = "bad_checksum",
     /// Dropped: port 0, or sent to many (RFC 1122 §4.2.3.10); IP has seen to the source.
     BAD_ADDRESS = "bad_address",
     /// Dropped: for no connection, and no reply is called for.

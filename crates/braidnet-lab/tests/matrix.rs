@@ -55,7 +55,8 @@ fn same_bytes(config: &TtcpConfig) {
                 ".unframed",
                 ".undecoded",
                 "bad_checksum",
-                "malformed",
+                "tcp_checksum_wrong",
+                "tcp_truncated",
                 "no_buffer",
             ] {
                 assert_eq!(

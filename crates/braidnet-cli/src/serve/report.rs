@@ -170,6 +170,7 @@ const WORK: &[&str] = &[
     "tcp.retransmitted",
     "tcp.segments_in",
     "tcp.segments_out",
+    "tcp.untold",
 ];
 
 /// What was dropped or refused, the most frequent reason first.
@@ -243,7 +244,7 @@ mod tests {
     fn drops_are_named_most_frequent_first_and_work_is_none() {
         let counters: BTreeMap<String, u64> = [
             ("tcp.segments_in".to_owned(), 1000),
-            ("tcp.bad_checksum".to_owned(), 2),
+            ("tcp.tcp_checksum_wrong".to_owned(), 2),
             ("udp.port_closed".to_owned(), 7),
             ("ip.empty".to_owned(), 2),
         ]
@@ -251,10 +252,13 @@ mod tests {
         let nothing = Traffic::default();
         let drops = drops(&counters, &nothing, &nothing);
         let names: Vec<&str> = drops.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["udp.port_closed", "ip.empty", "tcp.bad_checksum"]);
+        assert_eq!(
+            names,
+            ["udp.port_closed", "ip.empty", "tcp.tcp_checksum_wrong"]
+        );
         assert_eq!(
             summary(&drops),
-            "11 dropped (udp.port_closed 7, ip.empty 2, tcp.bad_checksum 2)"
+            "11 dropped (udp.port_closed 7, ip.empty 2, tcp.tcp_checksum_wrong 2)"
         );
         assert_eq!(summary(&[]), "no drops");
     }

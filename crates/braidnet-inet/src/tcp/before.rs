@@ -1,6 +1,7 @@
 //! The order-free part on the way up.
 
-use super::{BAD_ADDRESS, BAD_CHECKSUM, MALFORMED, Tcp};
+use super::core::refused;
+use super::{BAD_ADDRESS, NO_BUFFER, Tcp};
 use crate::notes::{Arrival, Datagram};
 use crate::sift::keep;
 use crate::sum;
@@ -8,7 +9,7 @@ use braidnet_message::{Message, Run};
 use braidnet_stream::{Context, Counter};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
-use braidnet_wire::tcp::{self, PROTOCOL, Parsed};
+use braidnet_wire::tcp::{self, PROTOCOL, Parsed, TcpError};
 
 /// The flow of the segment before, whose next segments are often in the same run: it is hashed once. No flow has the ports
 /// of the default.
@@ -41,8 +42,8 @@ impl Tcp {
         last: &mut Flow,
         cx: &mut Context<'_>,
     ) -> Result<(), Counter> {
-        if message.len() < tcp::MIN_HEADER_LEN && !message.pull_up(tcp::MIN_HEADER_LEN, cx.pool()) {
-            return Err(MALFORMED);
+        if message.len() < tcp::MIN_HEADER_LEN {
+            gather(message, tcp::MIN_HEADER_LEN, cx)?;
         }
         match tcp::parse_usual(message.bytes()) {
             Some(parsed) => self.enter(parsed, message, last),
@@ -59,8 +60,10 @@ impl Tcp {
         cx: &mut Context<'_>,
     ) -> Result<(), Counter> {
         let wanted = usize::from(message.bytes()[12] >> 4) * 4;
-        message.pull_up(wanted, cx.pool());
-        let parsed = tcp::parse(message.bytes()).map_err(|_| MALFORMED)?;
+        if message.len() < wanted && wanted <= message.total_len() {
+            gather(message, wanted, cx)?;
+        }
+        let parsed = tcp::parse(message.bytes()).map_err(refused)?;
         self.enter(parsed, message, last)
     }
 
@@ -76,7 +79,7 @@ impl Tcp {
         } = parsed;
         let datagram = message.note_ref::<Datagram>();
         if !self.leaves_checksums && !is_intact(message, datagram) {
-            return Err(BAD_CHECKSUM);
+            return Err(refused(TcpError::Checksum));
         }
         if source_port == 0 || destination_port == 0 || datagram.flags & Datagram::BROADCAST != 0 {
             return Err(BAD_ADDRESS);
@@ -103,6 +106,18 @@ impl Tcp {
         });
         message.set_bucket(last.bucket);
         Ok(())
+    }
+}
+
+/// Brings the first `wanted` bytes together in the first block.
+#[cold]
+fn gather(message: &mut Message, wanted: usize, cx: &mut Context<'_>) -> Result<(), Counter> {
+    if message.total_len() < wanted {
+        Err(refused(TcpError::Truncated))
+    } else if message.pull_up(wanted, cx.pool()) {
+        Ok(())
+    } else {
+        Err(NO_BUFFER)
     }
 }
 
@@ -209,6 +224,9 @@ mod tests {
         }
         assert_eq!(arrived, [1, 1, 2, 1, 2, 3, 3]);
         let counted = |name| cluster.counters().value(&stream, "tcp", name);
-        assert_eq!((counted("bad_checksum"), counted("bad_address")), (1, 2));
+        assert_eq!(
+            (counted("tcp_checksum_wrong"), counted("bad_address")),
+            (1, 2)
+        );
     }
 }

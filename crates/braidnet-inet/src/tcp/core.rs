@@ -15,7 +15,7 @@ use braidnet_message::{Charge, Kind, Message, Run, Scarcity};
 use braidnet_stream::{BucketId, ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{DropReason, Events, Listen, Payload, Sink, State, Tcb};
 use braidnet_wire::address::Tuple;
-use braidnet_wire::tcp::{PROTOCOL, TcpFlags, TcpHeader};
+use braidnet_wire::tcp::{PROTOCOL, TcpError, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
 use std::sync::OnceLock;
 
@@ -25,10 +25,22 @@ const FIXED_HEADERS: usize = 40;
 /// How long what the head is to be told waits for a buffer before it is tried again on its own account.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// The module's counters: its own, then the engine's drop reasons.
+/// The module's counters: its own, then the engine's drop reasons, then the parser's refusals.
 pub(super) fn counter_names() -> &'static [&'static str] {
     static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
-    NAMES.get_or_init(|| OWN.iter().chain(DropReason::ALL).copied().collect())
+    let refusals = TcpError::ALL.iter().map(|refusal| refusal.name());
+    NAMES.get_or_init(|| {
+        OWN.iter()
+            .chain(DropReason::ALL)
+            .copied()
+            .chain(refusals)
+            .collect()
+    })
+}
+
+/// Where a refusal of the parser is counted.
+pub(super) fn refused(refusal: TcpError) -> Counter {
+    Counter((OWN.len() + DropReason::ALL.len()) as u16 + refusal as u16)
 }
 
 fn counter_of(reason: DropReason) -> Counter {

@@ -71,7 +71,7 @@ pub fn bad_packets(port: u16, aim: &Aim) -> Vec<(&'static str, Vec<u8>, &'static
         (
             "a wrong checksum",
             changed(tcp(&last, b"data"), end),
-            "tcp.bad_checksum",
+            "tcp.tcp_checksum_wrong",
         ),
         (
             "a wrong IP checksum",

@@ -84,7 +84,7 @@ const ROWS: &[Row] = &[
             data_offset: Some(4),
             ..s
         },
-        "tcp.malformed",
+        "tcp.tcp_data_offset_too_small",
         false,
     ),
     row(
@@ -95,7 +95,7 @@ const ROWS: &[Row] = &[
             data_offset: Some(15),
             ..s
         },
-        "tcp.malformed",
+        "tcp.tcp_data_offset_past_end",
         false,
     ),
     row(
@@ -103,7 +103,7 @@ const ROWS: &[Row] = &[
         "option without a length",
         ALL,
         |s| s.options(&[1, 1, 1, 8]),
-        "tcp.malformed",
+        "tcp.tcp_option_without_length",
         false,
     ),
     row(
@@ -111,7 +111,7 @@ const ROWS: &[Row] = &[
         "option of length 0",
         ALL,
         |s| s.options(&[254, 0, 0, 0]),
-        "tcp.malformed",
+        "tcp.tcp_option_too_short",
         false,
     ),
     row(
@@ -119,7 +119,7 @@ const ROWS: &[Row] = &[
         "option of length 1",
         ALL,
         |s| s.options(&[8, 1, 0, 0]),
-        "tcp.malformed",
+        "tcp.tcp_option_too_short",
         false,
     ),
     row(
@@ -127,7 +127,7 @@ const ROWS: &[Row] = &[
         "option past the end",
         ALL,
         |s| s.options(&[8, 10, 0, 0]),
-        "tcp.malformed",
+        "tcp.tcp_option_past_end",
         false,
     ),
     row(
@@ -135,7 +135,7 @@ const ROWS: &[Row] = &[
         "SACK of half a block",
         ALL,
         |s| s.options(&[5, 6, 0, 0, 0, 1, 1, 1]),
-        "tcp.malformed",
+        "tcp.tcp_sack_option_length",
         false,
     ),
     row(
@@ -143,7 +143,7 @@ const ROWS: &[Row] = &[
         "SACK of no block",
         ALL,
         |s| s.options(&[1, 1, 5, 2]),
-        "tcp.malformed",
+        "tcp.tcp_sack_option_length",
         false,
     ),
     row(
@@ -510,7 +510,7 @@ fn class_46_checksums_in_a_connection() {
             let counted = since(&before, &rig.counted());
             assert_eq!(
                 counted,
-                [("tcp.bad_checksum".to_string(), 1)],
+                [("tcp.tcp_checksum_wrong".to_string(), 1)],
                 "{len} bytes, {at}"
             );
         }

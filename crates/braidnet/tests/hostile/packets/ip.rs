@@ -365,7 +365,7 @@ pub const IP: &[Row] = &[
         46,
         "TCP checksum wrong",
         || vec![flip(syn_from((EVIL, 4000)), 37)],
-        &[("tcp.bad_checksum", 1)],
+        &[("tcp.tcp_checksum_wrong", 1)],
         &[],
     ),
     row(
