@@ -25,6 +25,7 @@ pub use listen::{ListenError, Listeners};
 use crate::flows::Flows;
 use braidnet_message::{Arena, Run};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
+use braidnet_tcp::Allowance;
 use std::sync::Arc;
 use table::Table;
 
@@ -48,7 +49,11 @@ pub struct Tcp {
     listeners: Arc<Listeners>,
     leaves_checksums: bool,
     memory: Arc<Arena>,
+    out_of_order: Arc<Allowance>,
 }
+
+/// The part of a stack's memory that may hold data out of order, over all connections.
+const OUT_OF_ORDER_PART: usize = 4;
 
 /// What a connection is charged against the stack's memory for its state, in bytes, buffers apart: the engine's variables,
 /// the table's entries, and the queues that grow with use.
@@ -63,13 +68,17 @@ impl Tcp {
             listeners: Arc::new(Listeners::default()),
             leaves_checksums: false,
             memory: Arena::new(usize::MAX),
+            out_of_order: Arc::new(Allowance::new(usize::MAX)),
         }
     }
 
     /// The same with every connection's state charged against `memory`; where it is used up, connections are refused by name.
+    /// All connections together keep data out of order in at most a quarter of it, so that what is missing finds room.
     pub fn within(self, memory: &Arc<Arena>) -> Tcp {
+        let part = memory.limit_bytes() / OUT_OF_ORDER_PART;
         Tcp {
             memory: memory.clone(),
+            out_of_order: Arc::new(Allowance::new(part)),
             ..self
         }
     }

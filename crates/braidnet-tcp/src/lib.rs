@@ -29,6 +29,7 @@
 //! no clock, spawns no thread, takes no lock. Where it departs from an RFC, `docs/rfc-departures.md` says so and why. A peer's
 //! fault is a [`DropReason`], never a panic.
 
+mod allowance;
 mod arrival;
 mod config;
 mod congestion;
@@ -53,6 +54,7 @@ mod tcb;
 mod testing;
 mod timers;
 
+pub use allowance::Allowance;
 pub use config::{Config, CongestionControl, MAX_WINDOW_BYTES, UnknownCongestionControl};
 pub use output::{Outlet, Transmit};
 pub use reasons::DropReason;
@@ -68,6 +70,12 @@ pub trait Payload {
     /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Bytes of memory that it holds while it is kept: what counts against an [`Allowance`]. Its length unless told
+    /// otherwise.
+    fn footprint(&self) -> usize {
+        self.len()
     }
 
     /// Lets go of the first `n` bytes; `n` is at most [`len`](Payload::len).

@@ -73,6 +73,8 @@ reasons! {
     Overlap: "tcp_overlap";
     /// Out of order, and no room to keep it.
     ReassemblyFull: "tcp_reassembly_full";
+    /// Out of order, and all connections together keep as much as they may ([`Allowance`](crate::Allowance)).
+    AllowanceUsedUp: "tcp_allowance_used_up";
 }
 
 impl DropReason {

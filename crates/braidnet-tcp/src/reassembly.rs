@@ -6,12 +6,14 @@
 //!
 //! What is held lies inside the window, so its bytes are bounded by the receive buffer. The number of pieces is bounded
 //! as well, and small pieces are bounded harder, since each may hold a whole packet buffer: see [`Reassembly::has_room`].
+//! Over all connections of a stack, what is held is bounded by an [`Allowance`].
 
-use crate::{DropReason, Payload};
+use crate::{Allowance, DropReason, Payload};
 use arrayvec::ArrayVec;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::SackBlock;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Pieces that are kept however small they are.
 const FREE_PIECES: usize = 64;
@@ -21,6 +23,8 @@ const MIN_AVERAGE_BYTES: usize = 256;
 struct Piece<P> {
     seq: SeqNumber,
     payload: P,
+    /// What it takes of the allowance.
+    footprint: usize,
 }
 
 pub(crate) struct Reassembly<P> {
@@ -33,6 +37,8 @@ pub(crate) struct Reassembly<P> {
     max_pieces: usize,
     /// Where data last arrived, latest first: the order in which SACK blocks are sent (RFC 2018 §4).
     recent: ArrayVec<SeqNumber, 4>,
+    /// What all connections share, if they do.
+    allowance: Option<Arc<Allowance>>,
 }
 
 impl<P: Payload> Reassembly<P> {
@@ -43,7 +49,14 @@ impl<P: Payload> Reassembly<P> {
             bytes: 0,
             max_pieces: max_pieces as usize,
             recent: ArrayVec::new(),
+            allowance: None,
         }
+    }
+
+    /// Keeps only what `allowance` has room for.
+    pub(crate) fn share(&mut self, allowance: &Arc<Allowance>) {
+        debug_assert!(self.is_empty());
+        self.allowance = Some(Arc::clone(allowance));
     }
 
     /// The same with memory for so many pieces.
@@ -92,6 +105,12 @@ impl<P: Payload> Reassembly<P> {
         if !self.has_room() {
             return Err(DropReason::ReassemblyFull);
         }
+        let footprint = payload.footprint();
+        if let Some(allowance) = &self.allowance
+            && !allowance.take(footprint)
+        {
+            return Err(DropReason::AllowanceUsedUp);
+        }
         let len = payload.len();
         debug_assert!(len > 0, "an empty segment is not kept");
         self.bytes += len;
@@ -100,7 +119,12 @@ impl<P: Payload> Reassembly<P> {
             right: seq + len as u32,
         });
         self.remember(seq);
-        self.pieces.insert(at, Piece { seq, payload });
+        let piece = Piece {
+            seq,
+            payload,
+            footprint,
+        };
+        self.pieces.insert(at, piece);
         partly
     }
 
@@ -108,6 +132,7 @@ impl<P: Payload> Reassembly<P> {
     pub(crate) fn take_at(&mut self, rcv_nxt: SeqNumber) -> Option<P> {
         self.first().filter(|first| *first == rcv_nxt)?;
         let piece = self.pieces.pop_front()?;
+        self.give_back(piece.footprint);
         let len = piece.payload.len();
         self.bytes -= len;
         if let Some(range) = self.ranges.first_mut() {
@@ -124,6 +149,7 @@ impl<P: Payload> Reassembly<P> {
 
     /// Lets go of everything.
     pub(crate) fn clear(&mut self) {
+        self.give_back(self.held());
         self.pieces.clear();
         self.ranges.clear();
         self.recent.clear();
@@ -195,6 +221,25 @@ impl<P: Payload> Reassembly<P> {
     }
 }
 
+impl<P> Reassembly<P> {
+    /// What all pieces take of the allowance.
+    fn held(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.footprint).sum()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if let Some(allowance) = &self.allowance {
+            allowance.give_back(bytes);
+        }
+    }
+}
+
+impl<P> Drop for Reassembly<P> {
+    fn drop(&mut self) {
+        self.give_back(self.held());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +263,29 @@ mod tests {
             .iter()
             .map(|b| (offset(b.left), offset(b.right)))
             .collect()
+    }
+
+    #[test]
+    fn what_several_keep_is_bounded_together() {
+        let allowance = Arc::new(Allowance::new(100));
+        let [mut one, mut two] = [0, 1].map(|_| {
+            let mut reassembly = Reassembly::new(100);
+            reassembly.share(&allowance);
+            reassembly
+        });
+        assert_eq!(one.insert(seq(10), bytes(10, 70, 0)), Ok(()));
+        assert_eq!(two.insert(seq(10), bytes(10, 40, 0)), Ok(()));
+        let refused = Err(DropReason::AllowanceUsedUp);
+        assert_eq!(two.insert(seq(50), bytes(50, 61, 0)), refused);
+        assert_eq!(two.insert(seq(50), bytes(50, 60, 0)), Ok(()));
+        assert_eq!(allowance.used_bytes(), 100);
+        // What is made whole, given up or gone makes room.
+        assert!(two.take_at(seq(10)).is_some());
+        assert_eq!(allowance.used_bytes(), 70);
+        one.clear();
+        assert_eq!(allowance.used_bytes(), 10);
+        drop(two);
+        assert_eq!(allowance.used_bytes(), 0);
     }
 
     /// Held, arriving, verdict, what is held afterwards (as marks by place).

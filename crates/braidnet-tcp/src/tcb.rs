@@ -6,10 +6,11 @@ use crate::recovery::Expiry;
 use crate::sender::Sender;
 use crate::state::{State, Step};
 use crate::timers::{Timer, nanos};
-use crate::{Config, Events, MAX_WINDOW_BYTES, Payload};
+use crate::{Allowance, Config, Events, MAX_WINDOW_BYTES, Payload};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
+use std::sync::Arc;
 
 /// One connection. The crate's documentation says how to drive it.
 pub struct Tcb<P: Payload> {
@@ -57,6 +58,12 @@ impl<P: Payload> Tcb<P> {
     pub fn set_timestamp_offset(&mut self, offset: u32) {
         debug_assert_eq!(self.connection.handshakes_sent, 0);
         self.connection.ts_offset = offset;
+    }
+
+    /// Lets this connection keep data out of order only as far as `allowance` goes, which others share; to be set before the
+    /// first segment arrives. Without it, the receive buffer and [`Config::reassembly_segments`] are all that bounds it.
+    pub fn share_allowance(&mut self, allowance: &Arc<Allowance>) {
+        self.receiver.reassembly.share(allowance);
     }
 
     /// SEND (RFC 9293 §3.10.2): the caller has appended so many bytes to what there is to send.

@@ -89,6 +89,12 @@ impl Payload for Segment {
         self.len
     }
 
+    /// The whole buffer, however little of it is data.
+    fn footprint(&self) -> usize {
+        let message = &self.message;
+        message.headroom() + message.total_len() + message.tailroom()
+    }
+
     #[inline]
     fn trim_front(&mut self, n: usize) {
         self.message.strip(n);

@@ -229,6 +229,7 @@ impl Tcp {
             braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
         let mut tcb = Tcb::accept(&self.config.engine, iss, self.mss(), &arrival.header, now);
         tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
+        tcb.share_allowance(&self.out_of_order);
         let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
             return cx.count(NO_MEMORY, 1);
         };
@@ -328,6 +329,7 @@ impl Tcp {
         let iss = braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
         let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
         tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
+        tcb.share_allowance(&self.out_of_order);
         let charge = self.memory.charge(CONNECTION_BYTES).ok_or(NO_MEMORY)?;
         let slot = table
             .insert(hash, tuple, |id| Connection {

@@ -35,7 +35,10 @@ impl<P: Payload> Tcb<P> {
             if let Err(reason) = self.receiver.take_text(now, segment.seq, payload, sink) {
                 segment.note(reason);
                 // Without its data in place, the FIN would stand in mid-air.
-                segment.fin &= reason != DropReason::ReassemblyFull;
+                segment.fin &= !matches!(
+                    reason,
+                    DropReason::ReassemblyFull | DropReason::AllowanceUsedUp
+                );
             }
         }
         if segment.fin {

@@ -75,6 +75,52 @@ fn class_16_one_byte_segments_out_of_order() {
     }
 }
 
+/// Each of many peers leaves a gap in front of all that its window takes: together more than there is memory.
+#[test]
+fn class_16_gaps_of_many_peers() {
+    let mut rig = Rig::with(false, |config| config.memory_bytes = 8 << 20);
+    let peers: Vec<_> = (4000..4200)
+        .map(|port| rig.connect_from(port, &[]))
+        .collect();
+    for (next, end) in &peers {
+        flood(&mut rig, 40, |n| {
+            let after_gap = 1 + 1400 * i64::from(n);
+            next.clone().ahead(after_gap).data(&[2; 1400]).packet()
+        });
+        assert_eq!(rig.target.readable(*end), 0);
+    }
+    let refused = rig.count("tcp.tcp_allowance_used_up");
+    assert!(refused > 4000, "{:?}", rig.counted());
+    assert!(rig.target.used_bytes() <= 8 << 20);
+    // Those who send in order find as much room as ever.
+    for _ in 0..10 {
+        let before = rig.now;
+        rig.assert_undisturbed();
+        assert_eq!(rig.now, before, "nothing has to be sent again");
+    }
+    assert_eq!(rig.count("tcp.text_refused"), 0);
+    // Who fills his gap is heard, as far as he was kept; with those who go, there is room again.
+    let (next, end) = &peers[0];
+    rig.segment(&next.clone().data(&[2]));
+    assert_eq!(rig.read(*end).len(), 1 + 40 * 1400);
+    for (next, _) in &peers[1..] {
+        rig.inject(
+            &Segment {
+                flags: RST,
+                ..next.clone()
+            }
+            .packet(),
+        );
+    }
+    rig.pass(Duration::from_secs(1));
+    rig.attack(&[]);
+    let (next, end) = rig.connect_from(4300, &[]);
+    rig.segment(&next.clone().ahead(1).data(&[2; 1400]));
+    rig.segment(&next.clone().data(&[2]));
+    assert_eq!(rig.read(end).len(), 1401);
+    assert_eq!(rig.count("tcp.tcp_allowance_used_up"), refused);
+}
+
 #[test]
 fn class_13_and_17_storms_of_old_segments() {
     let mut rig = Rig::new(false);
