@@ -12,7 +12,7 @@ use std::sync::mpsc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Idle {
     /// How long it goes on asking before it sleeps. A wake-up costs tens of microseconds, so a few of them are worth
-    /// spending; zero sleeps at once.
+    /// spending; zero sleeps at once. Others that want the processor get it meanwhile.
     pub poll: Duration,
 }
 
@@ -55,6 +55,9 @@ pub struct Finished<P> {
     /// How many turns it made.
     pub turns: u64,
 }
+
+/// How long a thread that has nothing to do keeps its processor from others that want it.
+const PATIENCE: Duration = Duration::from_micros(20);
 
 /// Messages that a thread lets its processor do in one turn.
 const BUDGET: usize = 256;
@@ -153,8 +156,12 @@ fn carry<P: Processor>(mut processor: P, mut member: Member, idle: Idle) -> Fini
         match processor.turn(now, BUDGET) {
             Next::Again => idle_since = None,
             next => {
-                if now.since(*idle_since.get_or_insert(now)) < idle.poll {
+                let idle_for = now.since(*idle_since.get_or_insert(now));
+                if idle_for < idle.poll.min(PATIENCE) {
                     core::hint::spin_loop();
+                } else if idle_for < idle.poll {
+                    // Whoever is awaited may be waiting for this very processor.
+                    std::thread::yield_now();
                 } else {
                     sleep(&processor, &mut member, next, now);
                     idle_since = None;
