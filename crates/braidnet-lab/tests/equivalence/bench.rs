@@ -1,6 +1,8 @@
 //! The stack under test between the far end's wire and its services, whoever turns it.
 
 use crate::inject::NEAR;
+use crate::queues::Dealt;
+use crate::random::Random;
 use crate::recorder::{Book, Planted, Recorder, SERVED};
 use crate::tap::{Gate, Injector, Moved, Tapped, Trace};
 use braidnet::{Stack, StackConfig};
@@ -23,6 +25,8 @@ pub struct Setup {
     pub architecture: Architecture,
     pub lock: LockKind,
     pub processors: usize,
+    /// Receive queues of the device.
+    pub queues: usize,
     pub batch: usize,
     pub seed: u64,
     pub planted: Option<Planted>,
@@ -35,6 +39,7 @@ impl Setup {
             architecture,
             lock,
             processors,
+            queues: 1,
             batch: 64,
             seed: 1,
             planted: None,
@@ -49,6 +54,21 @@ impl Setup {
             all.extend(locks.iter().map(|lock| setup(architecture, *lock)));
         }
         all
+    }
+
+    /// The same with this seed, and as many queues as that draws of those that the processors can share.
+    pub fn drawn(self, seed: u64) -> Setup {
+        // Under `task`, three processors are one pipeline and one more above.
+        let most = match self.architecture {
+            Architecture::Task => 1,
+            Architecture::Connection | Architecture::Message => self.processors as u64,
+        };
+        let queues = Random::new(seed).between(1, most) as usize;
+        Setup {
+            seed,
+            queues,
+            ..self
+        }
     }
 }
 
@@ -95,7 +115,10 @@ impl Bench {
             injector: injector.clone(),
         };
         let here = Tapped {
-            device: here,
+            device: Dealt {
+                device: here,
+                queues: setup.queues,
+            },
             gate: gates[1].clone(),
             moved: moved[1].clone(),
             trace: None,

@@ -5,7 +5,7 @@
 //! wire in memory, with a tap that writes down every packet.
 //!
 //! - **Turned by the test**, in virtual time, in an order drawn by a seed: every architecture and lock on 1, 2 and 3
-//!   processors. Each connection's bytes, events and end are the same on both sides, each bad packet that is injected gets
+//!   processors, and as many device queues as the seed draws of those that they can share. Each connection's bytes, events and end are the same on both sides, each bad packet that is injected gets
 //!   the same verdict, and the laws of the wire hold ([`wire::check`]).
 //! - **Byte for byte**: at batch 1, with fixed secrets and a virtual clock, each packet and each answer of a service let in
 //!   only when nothing is left to run, every packet is the same; on several processors, every packet of a connection.
@@ -15,6 +15,7 @@
 
 mod bench;
 mod inject;
+mod queues;
 mod random;
 mod recorder;
 mod script;
@@ -24,7 +25,9 @@ mod turned;
 mod wire;
 
 use bench::Setup;
+use braidnet_process::Architecture;
 use recorder::{DISCARD, ECHO, GREET, GREETING, NOBODY, Planted};
+use std::collections::BTreeSet;
 use tap::{Packets, Way};
 use threads::on_threads;
 use turned::{Observed, Turned};
@@ -115,6 +118,16 @@ fn reference() -> Observed {
 }
 
 #[test]
+fn seeds_draw_every_number_of_queues() {
+    let setups = Setup::all(3).into_iter();
+    let connection = setups.filter(|setup| setup.architecture == Architecture::Connection);
+    for setup in connection {
+        let drawn: BTreeSet<_> = (0..SEEDS).map(|seed| setup.drawn(seed).queues).collect();
+        assert_eq!(drawn, BTreeSet::from([1, 2, 3]));
+    }
+}
+
+#[test]
 fn every_way_of_turning_does_the_same() {
     let reference = reference();
     for processors in [1, 2, 3] {
@@ -122,9 +135,8 @@ fn every_way_of_turning_does_the_same() {
             for seed in 0..seeds() {
                 for batch in [1, 64] {
                     let setup = Setup {
-                        seed,
                         batch,
-                        ..setup
+                        ..setup.drawn(seed)
                     };
                     let difference = difference(&reference, &observe(&setup));
                     assert_eq!(difference, None, "{setup:?}");
