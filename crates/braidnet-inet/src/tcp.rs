@@ -185,10 +185,9 @@ impl Module for Tcp {
         run: &mut Run,
         cx: &mut Context<'_>,
     ) {
-        let table = state.of::<Table>();
         match direction {
-            Direction::Up => self.segments_arrive(table, run, cx),
-            Direction::Down => self.user_calls(table, run, cx),
+            Direction::Up => self.segments_arrive(state, run, cx),
+            Direction::Down => self.user_calls(state, run, cx),
         }
     }
 

@@ -12,7 +12,9 @@ use super::{
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Kind, Message, Run, Scarcity};
-use braidnet_stream::{BucketId, ConnectionId, Context, Control, Counter, Verb};
+use braidnet_stream::{
+    BucketId, ConnectionId, Context, Control, Counter, State as ModuleState, Verb,
+};
 use braidnet_tcp::{DropReason, Events, Listen, Payload, Sink, State, Tcb};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::tcp::{PROTOCOL, TcpError, TcpFlags, TcpHeader};
@@ -50,7 +52,13 @@ fn counter_of(reason: DropReason) -> Counter {
 impl Tcp {
     /// SEGMENT ARRIVES (RFC 9293 §3.10.7) for a run of one bucket.
     #[inline(never)]
-    pub(super) fn segments_arrive(&self, table: &mut Table, run: &mut Run, cx: &mut Context<'_>) {
+    pub(super) fn segments_arrive(
+        &self,
+        state: &mut dyn ModuleState,
+        run: &mut Run,
+        cx: &mut Context<'_>,
+    ) {
+        let table = state.of::<Table>();
         cx.count(SEGMENTS_IN, run.len() as u64);
         if cx.pool().scarcity() != Scarcity::Ample {
             self.spare_memory(table, run, cx);
@@ -244,7 +252,13 @@ impl Tcp {
 
     /// What the application asks (RFC 9293 §3.9.1), and its data.
     #[inline(never)]
-    pub(super) fn user_calls(&self, table: &mut Table, run: &mut Run, cx: &mut Context<'_>) {
+    pub(super) fn user_calls(
+        &self,
+        state: &mut dyn ModuleState,
+        run: &mut Run,
+        cx: &mut Context<'_>,
+    ) {
+        let table = state.of::<Table>();
         for message in run.drain() {
             let id = ConnectionId(message.connection());
             if message.kind() != Kind::Data {
