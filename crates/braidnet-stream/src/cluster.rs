@@ -190,6 +190,9 @@ impl Cluster {
     /// Puts messages into `module`, borrowing the caller's thread at the next [`turn`](Cluster::turn).
     #[inline]
     pub fn put(&mut self, module: ModuleId, direction: Direction, run: &mut Run) {
+        if run.is_empty() {
+            return;
+        }
         let queue = self.stream.entry(module, direction);
         self.queues.append(queue, run);
     }
@@ -229,12 +232,12 @@ impl Cluster {
         let mut first = None;
         if let Some(lowest) = self.lowest {
             // Behind what has come another way.
-            if cx.queues.ready() & lowest.bit() != 0 {
+            if lowest.is_in(cx.queues.ready()) {
                 cx.queues.exchange(lowest, &mut self.outer);
             }
             tail.receive(cx.pool, &mut self.outer);
             if !self.outer.is_empty() {
-                first = self.lowest;
+                first = Some(lowest);
                 busy = true;
             }
         }

@@ -56,7 +56,8 @@ pub struct Stack {
     endpoints: Endpoints,
     /// Connections with a segment that is being filled, or with credit to report.
     listed: Vec<ConnectionId>,
-    run: Run,
+    /// What goes down to TCP, or the highest module above it, with the next turn, in order.
+    down: Run,
     /// Messages that have been read, to be freed in the next turn, when the buffers are bound to the thread.
     spent: Run,
     reserve: Reserve,
@@ -121,7 +122,7 @@ impl Stack {
             local,
             endpoints: Endpoints::new(config.buckets),
             listed: Vec::new(),
-            run: Run::new(),
+            down: Run::new(),
             spent: Run::new(),
             reserve: Reserve::new(
                 config.memory_bytes,
@@ -213,8 +214,7 @@ impl Stack {
         let Some(message) = message else {
             return Err(ConnectError::NoMemory);
         };
-        self.cluster
-            .put_one(self.wiring.top, Direction::Down, message);
+        self.down.push(message);
         self.pass(0);
         let opened = self
             .endpoints
@@ -242,18 +242,14 @@ impl Stack {
             // Memory is short, and what is left of it is not for more to be sent.
             return Ok(0);
         }
-        let run = &mut self.run;
+        let down = &mut self.down;
         let written = {
             let pool = self.cluster.pool();
-            endpoint.write(bytes, pool, |segment| run.push(segment))
+            endpoint.write(bytes, pool, |segment| down.push(segment))
         };
         if !endpoint.listed {
             endpoint.listed = true;
             self.listed.push(connection);
-        }
-        if !self.run.is_empty() {
-            self.cluster
-                .put(self.wiring.top, Direction::Down, &mut self.run);
         }
         Ok(written)
     }
@@ -384,19 +380,17 @@ impl Stack {
             }
             let Some(message) = message else { return };
             self.unasked.pop_front();
-            self.cluster
-                .put_one(self.wiring.top, Direction::Down, message);
+            self.down.push(message);
         }
     }
 
     fn flush_one(&mut self, connection: Connection) {
         if let Some(endpoint) = self.endpoints.get(connection) {
-            let (cluster, tcp) = (&mut self.cluster, self.wiring.top);
-            endpoint.flush(|segment| cluster.put_one(tcp, Direction::Down, segment));
+            endpoint.flush(|segment| self.down.push(segment));
         }
     }
 
-    /// Hands down unfinished segments and credit.
+    /// Hands down what was sent, unfinished segments and credit.
     #[inline]
     fn hand_down(&mut self) {
         while let Some(connection) = self.listed.pop() {
@@ -404,8 +398,7 @@ impl Stack {
                 continue;
             };
             endpoint.listed = false;
-            let (cluster, tcp) = (&mut self.cluster, self.wiring.top);
-            endpoint.flush(|segment| cluster.put_one(tcp, Direction::Down, segment));
+            endpoint.flush(|segment| self.down.push(segment));
             if let Some(credit) = endpoint.credit(self.credit_threshold) {
                 self.ask(
                     connection,
@@ -413,6 +406,8 @@ impl Stack {
                 );
             }
         }
+        self.cluster
+            .put(self.wiring.top, Direction::Down, &mut self.down);
     }
 
     /// Hands down what was sent, takes up to `max` packets, runs the cluster, and takes what has reached the head. How many
