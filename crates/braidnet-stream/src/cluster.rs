@@ -216,7 +216,6 @@ impl Cluster {
     #[inline]
     pub fn turn(&mut self, now: Instant, tail: &mut impl Tail) {
         let mut pool = self.pool.bind();
-        let mut busy = self.queues.ready() & (self.pass.here() | QueueId::TAIL.bit()) != 0;
         let mut cx = Context {
             now,
             direction: Direction::Up,
@@ -238,11 +237,9 @@ impl Cluster {
             tail.receive(cx.pool, &mut self.outer);
             if !self.outer.is_empty() {
                 first = Some(lowest);
-                busy = true;
             }
         }
-        self.pass.run(&mut cx, tail, first, &mut self.outer);
-        if busy {
+        if self.pass.run(&mut cx, tail, first, &mut self.outer) {
             // More will be freed soon: what is other pools' goes home in full batches, or with a turn that has time.
             pool.put_off();
         }

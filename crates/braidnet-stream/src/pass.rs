@@ -231,8 +231,8 @@ impl Pass {
         self.work.due_at = self.work.wheel.next_deadline().unwrap_or(Instant::MAX);
     }
 
-    /// Serves queues, lowest first, until none holds work, then offers the device what came of it. `run` holds what waits
-    /// for the queue `first`, if that is one; it is empty afterwards.
+    /// Serves queues, lowest first, until none holds work, then offers the device what came of it; whether any held work.
+    /// `run` holds what waits for the queue `first`, if that is one; it is empty afterwards.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -240,12 +240,12 @@ impl Pass {
         tail: &mut impl Tail,
         first: Option<QueueId>,
         run: &mut Run,
-    ) {
+    ) -> bool {
         let mut next = first.or_else(|| self.next(cx, run));
+        let busy = next.is_some();
         loop {
-            while let Some(queue) = next {
-                self.serve(cx, queue, run);
-                next = self.next(cx, run);
+            if let Some(queue) = next {
+                self.serve_all(cx, queue, run);
             }
             if QueueId::TAIL.is_in(cx.queues.ready()) {
                 cx.queues.offer(QueueId::TAIL, |run| tail.transmit(run));
@@ -255,9 +255,21 @@ impl Pass {
                 || QueueId::TAIL.is_in(cx.queues.ready())
                 || !self.relieve(cx)
             {
-                return;
+                return busy;
             }
             next = self.next(cx, run);
+        }
+    }
+
+    /// Serves `queue`, and then what holds work, lowest first.
+    #[inline]
+    fn serve_all(&mut self, cx: &mut Context<'_>, mut queue: QueueId, run: &mut Run) {
+        loop {
+            self.serve(cx, queue, run);
+            match self.next(cx, run) {
+                Some(next) => queue = next,
+                None => return,
+            }
         }
     }
 
