@@ -59,7 +59,7 @@ struct Local {
     evict: Cell<usize>,
     /// The pool bound on this thread before this one.
     below: Cell<*const Home>,
-    /// Guards that bind the pool here. More than one, or one too many, only where a caller has exchanged the pool behind a
+    /// Guards that bind the pool here: none exactly while `bound` is null. More than one, or one too many, only where a caller has exchanged the pool behind a
     /// guard for another, or has forgotten a guard.
     guards: Cell<usize>,
     slabs: Cell<Vec<Slab>>,
@@ -368,21 +368,38 @@ impl Home {
         slot.flush();
     }
 
-    /// Makes this the innermost pool bound on this thread. The caller has made sure that it [is ours](Home::is_ours).
+    /// Makes this the innermost pool bound on this thread.
+    ///
+    /// # Panics
+    /// If it is bound on another.
     #[inline]
     pub fn bind(this: NonNull<Home>) {
         // SAFETY: the pool that the caller has keeps its home alive.
         let home = unsafe { this.as_ref() };
-        if home.local.guards.get() != 0 {
-            Home::unlink(this);
+        // Acquire: what another thread did with `local` came before it let go of it.
+        if home.shared.bound.load(Ordering::Acquire).is_null() {
+            home.local.guards.set(1);
+        } else {
+            Home::bind_again(this);
         }
-        home.local.guards.set(home.local.guards.get() + 1);
         home.local.below.set(CURRENT.get());
         home.shared.bound.store(this_thread(), Ordering::Relaxed);
         CURRENT.set(this.as_ptr());
         // Before memory that has been out of use for longer: where messages flow one way, the nodes in circulation are then as
         // many as are on their way, and not all that the pool ever had.
         home.take_returns();
+    }
+
+    /// Counts another guard of a home that is bound already, and takes it out of the list.
+    #[cold]
+    fn bind_again(this: NonNull<Home>) {
+        // SAFETY: the pool that the caller of `bind` has keeps its home alive.
+        let home = unsafe { this.as_ref() };
+        if !home.is_ours() {
+            bound_elsewhere();
+        }
+        home.local.guards.set(home.local.guards.get() + 1);
+        Home::unlink(this);
     }
 
     /// Undoes one [`Home::bind`], on the same thread. What was collected of other homes stays.
@@ -524,6 +541,12 @@ pub(crate) unsafe fn give_back(node: NonNull<Node>) {
         Some(bound) => bound.send_away(node),
         None => Home::send_back(home, node.as_ptr(), node.as_ptr(), 1),
     }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn bound_elsewhere() -> ! {
+    panic!("the pool is bound on another thread, its guard forgotten")
 }
 
 /// Identifies this thread among all that live.

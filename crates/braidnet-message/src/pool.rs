@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::arena::Arena;
-use crate::home::{Home, PoolCounters, Scarcity};
+use crate::home::{Home, PoolCounters, Scarcity, bound_elsewhere};
 use crate::message::Message;
 use crate::node::{Node, VIEW_CLASS, class_for};
 
@@ -31,8 +31,8 @@ pub struct Pool {
     home: NonNull<Home>,
 }
 
-// SAFETY: a home's `local` part is used only through its pool, and where the pool is bound. `Pool::home` and `Home::close`
-// refuse it to a thread other than the one where it is bound; its content (pointers to owned memory) may move.
+// SAFETY: a home's `local` part is used only through its pool, and where the pool is bound. `Pool::home`, `Home::bind`
+// and `Home::close` refuse it to a thread other than the one where it is bound; its content (pointers to owned memory) may move.
 unsafe impl Send for Pool {}
 
 impl Pool {
@@ -53,7 +53,6 @@ impl Pool {
     /// If a guard of this pool was forgotten (`mem::forget`) on another thread.
     #[inline]
     pub fn bind(&mut self) -> Bound<'_> {
-        self.home();
         Home::bind(self.home);
         Bound {
             home: self.home,
@@ -175,12 +174,6 @@ impl Pool {
         }
         home
     }
-}
-
-#[cold]
-#[inline(never)]
-fn bound_elsewhere() -> ! {
-    panic!("the pool is bound on another thread, its guard forgotten")
 }
 
 impl Drop for Pool {
