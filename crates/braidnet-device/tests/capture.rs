@@ -1,5 +1,5 @@
-//! Captures as other programs read them. Where `tshark` or `capinfos` is not installed the test prints SKIPPED; every
-//! block is read back beside the code as well.
+//! Captures as other programs read them. Where `tshark` or `capinfos` is not installed the test prints SKIPPED, and
+//! with `CI=true` in the environment it fails instead; every block is read back beside the code as well.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,6 +66,8 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
             Some(String::from_utf8(output.stdout).expect("text"))
         }
         Err(error) => {
+            let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+            assert!(!in_ci, "in CI this may not be skipped: {program}: {error}");
             println!("SKIPPED reading the capture with {program}: {error}");
             None
         }

@@ -1,7 +1,8 @@
 //! `braidnet serve` against the system's own stack and programs.
 //!
 //! Every test has a network namespace of its own. As root on a machine with `/dev/net/tun` they run; elsewhere they print
-//! SKIPPED and why, and with `CI=true` in the environment they fail instead. Needs `ip`, `curl` and `ping`.
+//! SKIPPED and why, and with `CI=true` in the environment they fail instead. Needs `ip`, `curl`,
+//! `ping` and `tshark`.
 
 mod namespace;
 mod refusals;
@@ -272,7 +273,7 @@ fn check_capture(namespace: &Namespace, path: &str) {
         ],
     );
     if read.status.code() == Some(255) || read.status.code() == Some(127) {
-        println!("SKIPPED reading the capture with tshark: it is not installed");
+        namespace::skipped("reading the capture with tshark", "it is not installed");
         return;
     }
     let listed = String::from_utf8_lossy(&read.stdout);

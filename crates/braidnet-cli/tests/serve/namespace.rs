@@ -18,9 +18,7 @@ impl Namespace {
         match Namespace::create() {
             Ok(namespace) => Some(namespace),
             Err(reason) => {
-                let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-                assert!(!in_ci, "in CI this may not be skipped: {reason}");
-                println!("SKIPPED {test}: {reason}");
+                skipped(test, &reason);
                 None
             }
         }
@@ -106,6 +104,13 @@ impl Drop for Namespace {
         // The test has said by then what went wrong, if anything did.
         let _ = run("ip", &["netns", "del", &self.name]);
     }
+}
+
+/// Says that something is left out, and why. In CI that fails the test instead.
+pub fn skipped(what: &str, reason: &str) {
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(!in_ci, "in CI this may not be skipped: {what}: {reason}");
+    println!("SKIPPED {what}: {reason}");
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
