@@ -36,6 +36,9 @@ impl BucketId {
 pub struct ConnectionId(pub u64);
 
 impl ConnectionId {
+    /// What a message carries that belongs to no connection: [`BucketId::DEVICE`] has none.
+    pub const NONE: ConnectionId = ConnectionId::new(BucketId::DEVICE, 0, 0);
+
     /// Connection `slot` of `bucket`, its `generation`-th tenant.
     pub const fn new(bucket: BucketId, slot: u32, generation: u16) -> ConnectionId {
         ConnectionId((bucket.0 as u64) << 48 | (generation as u64) << 32 | slot as u64)

@@ -48,15 +48,19 @@ impl Endpoints {
         }
     }
 
-    /// Takes what has come up for a connection; what nobody knows any more is dropped.
+    /// Takes what has come up for a connection; what nobody knows any more is dropped. What belongs to no connection at all, a
+    /// datagram, is given back.
     #[inline]
-    pub(crate) fn take(&mut self, message: Message) {
+    pub(crate) fn take(&mut self, message: Message) -> Option<Message> {
         let connection = ConnectionId(message.connection());
         if message.kind() != Kind::Data {
             self.told(connection, &message);
         } else if let Some(endpoint) = self.get(connection) {
             endpoint.push(message);
+        } else if connection == ConnectionId::NONE {
+            return Some(message);
         }
+        None
     }
 
     /// Takes note of what TCP tells.

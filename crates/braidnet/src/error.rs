@@ -74,6 +74,56 @@ pub enum ReceiveError {
     Gone,
 }
 
+/// Why a UDP port cannot be bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BindError {
+    /// Nothing can be sent to port 0.
+    #[error("0 is not a port that can be bound")]
+    PortZero,
+    /// It is bound already.
+    #[error("UDP port {0} is in use")]
+    PortInUse(u16),
+    /// As many are bound as can be.
+    #[error("{0} UDP ports are bound already, and no more can be")]
+    TableFull(usize),
+}
+
+/// Why a datagram cannot be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SendToError {
+    /// It is to come from a port that is not bound.
+    #[error("UDP port {0} is not bound")]
+    Unbound(u16),
+    /// The stack speaks IPv4 only.
+    #[error("the peer's address is an IPv6 one, and this stack speaks IPv4 only")]
+    NotIpv4,
+    /// Nobody can be reached at port 0.
+    #[error("nothing can be sent to port 0")]
+    PortZero,
+    /// It does not fit into one packet, and is not fragmented.
+    #[error("a datagram of {len} bytes is too long: the device's MTU leaves room for {max}")]
+    TooLong {
+        /// Bytes that were to be sent.
+        len: usize,
+        /// Bytes that can be.
+        max: usize,
+    },
+    /// No buffer.
+    #[error("the stack's memory is used up")]
+    NoMemory,
+}
+
+/// Why no datagram can be received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReceiveFromError {
+    /// Nothing has come yet.
+    #[error("nothing has been received yet")]
+    Empty,
+    /// The port is not bound.
+    #[error("UDP port {0} is not bound")]
+    Unbound(u16),
+}
+
 /// Why a connection is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CloseReason {

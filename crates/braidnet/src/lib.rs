@@ -2,7 +2,8 @@
 //!
 //! Two faces, over the same protocol code:
 //!
-//! - [`Stack`]: one processor that your own loop turns. No thread, no lock, no clock inside.
+//! - [`Stack`]: one processor that your own loop turns. No thread, no lock, no clock inside. TCP connections and
+//!   UDP ports.
 //! - [`Server`]: services that run to completion on the stack's own processors, as many as you give it, under the
 //!   [`Architecture`] that you choose.
 //!
@@ -14,6 +15,7 @@ mod config;
 mod endpoint;
 mod endpoints;
 mod error;
+mod inboxes;
 mod server;
 mod services;
 mod stack;
@@ -32,8 +34,11 @@ pub use braidnet_wire as wire;
 pub use braidnet_process::Architecture;
 pub use braidnet_wire::time::{Duration, Instant};
 pub use config::{Secrets, StackConfig};
-pub use error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
+pub use error::{
+    BindError, CloseReason, ConnectError, ReceiveError, ReceiveFromError, SendError, SendToError,
+    StackError,
+};
 pub use server::{Jobs, Processors, Server, ServerBuilder};
 pub use services::{DatagramService, Io, Service, Session, Ticket};
-pub use stack::{Connection, Event, Stack};
+pub use stack::{Connection, Event, Received, Stack};
 pub use wiring::Above;

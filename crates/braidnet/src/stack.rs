@@ -1,10 +1,15 @@
 //! A stack that its caller turns.
 
+mod datagrams;
+
+pub use datagrams::Received;
+
 use crate::config::StackConfig;
 use crate::endpoint::Phase;
 use crate::endpoints::Endpoints;
 use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
-use crate::wiring::{self, Above, Wiring};
+use crate::inboxes::Inboxes;
+use crate::wiring::{self, Above, Plain, Wiring};
 use braidnet_device::{Device, QueuePair, RECEIVE_HEADROOM};
 use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Message, Pool, Run};
@@ -20,8 +25,9 @@ use std::sync::Arc;
 
 /// A whole TCP/IP stack on one device, turned by whoever owns it: no thread, no lock, no clock of its own.
 ///
+/// Connections of TCP are [opened](Stack::connect) and [listened for](Stack::listen), ports of UDP are [bound](Stack::bind).
 /// Call [`turn`](Stack::turn) whenever something may have happened and at the latest when the last turn's answer says;
-/// between turns open, accept, send, receive and close. Nothing blocks.
+/// between turns open, bind, send, receive and close. Nothing blocks.
 ///
 /// ```
 /// use braidnet::device::{memory, Capabilities};
@@ -67,6 +73,9 @@ pub struct Stack {
     next_port: u16,
     batch: usize,
     credit_threshold: u32,
+    inboxes: Inboxes,
+    /// Longest IP packet in bytes.
+    mtu: usize,
 }
 
 /// A connection of a [`Stack`].
@@ -107,9 +116,16 @@ impl Stack {
         let mut queues = Box::new(device).open()?;
         let device = queues.pop().ok_or(StackError::NoQueue)?;
         let arena = Arena::new(config.memory_bytes);
-        let (wiring, listeners) = wiring::plain(config, &capabilities, &arena, push)?;
+        let Plain {
+            wiring,
+            listeners,
+            ports,
+        } = wiring::plain(config, &capabilities, &arena, push)?;
         let buckets = Buckets::private(&wiring.stream, config.buckets, |_| true, |_| true);
-        let cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
+        let mut cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
+        let packet_max = RECEIVE_HEADROOM + capabilities.packet_max();
+        let mut reserve = Reserve::new(config.memory_bytes, packet_max);
+        reserve.replenish(cluster.pool());
         let local = config
             .addresses
             .first()
@@ -124,15 +140,14 @@ impl Stack {
             listed: Vec::new(),
             down: Run::new(),
             spent: Run::new(),
-            reserve: Reserve::new(
-                config.memory_bytes,
-                RECEIVE_HEADROOM + capabilities.packet_max(),
-            ),
+            reserve,
             unasked: VecDeque::new(),
             now: Instant::ZERO,
             next_port: FIRST_EPHEMERAL,
             batch: config.batch.max(1),
             credit_threshold: (config.tcp.receive_buffer_bytes / 8).max(1),
+            inboxes: Inboxes::new(ports, config.memory_bytes),
+            mtu: capabilities.mtu,
             wiring,
         })
     }
@@ -362,6 +377,8 @@ impl Stack {
         self.cluster
             .counters()
             .collect(&self.wiring.stream, &mut all);
+        let unread = self.inboxes.counters();
+        all.extend(unread.map(|(name, count)| (name.to_owned(), count)));
         all
     }
 
@@ -424,7 +441,10 @@ impl Stack {
         self.cluster.turn(self.now, &mut port);
         let taken = port.taken;
         for message in self.cluster.head().drain() {
-            self.endpoints.take(message);
+            if let Some(message) = self.endpoints.take(message) {
+                let spares_memory = !self.reserve.is_complete();
+                self.inboxes.take(message, spares_memory, &mut self.spent);
+            }
         }
         taken
     }

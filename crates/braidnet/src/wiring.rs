@@ -19,7 +19,16 @@ pub(crate) struct Wiring {
     pub(crate) bottom: ModuleId,
     /// What the head's data and verbs enter at on their way down: TCP, or the highest module above it.
     pub(crate) top: ModuleId,
+    /// UDP, where datagrams enter on their way down.
+    pub(crate) udp: ModuleId,
     pub(crate) flows: Flows,
+}
+
+/// A caller-turned stack's stream.
+pub(crate) struct Plain {
+    pub(crate) wiring: Wiring,
+    pub(crate) listeners: Arc<Listeners>,
+    pub(crate) ports: Arc<UdpPorts>,
 }
 
 /// A server's stream.
@@ -36,7 +45,7 @@ pub(crate) fn plain(
     capabilities: &Capabilities,
     memory: &Arc<Arena>,
     push: impl FnOnce(&mut Above<'_>),
-) -> Result<(Wiring, Arc<Listeners>), StackError> {
+) -> Result<Plain, StackError> {
     let (mut inet, flows, listeners) = transports(config, capabilities, memory)?;
     let mut above = Above {
         stream: &mut inet.stream,
@@ -48,9 +57,14 @@ pub(crate) fn plain(
         stream: inet.stream.build()?,
         bottom: inet.layout.bottom,
         top,
+        udp: inet.layout.udp,
         flows,
     };
-    Ok((wiring, listeners))
+    Ok(Plain {
+        wiring,
+        listeners,
+        ports: inet.ports,
+    })
 }
 
 /// The stream above TCP, while modules are pushed onto it.
@@ -86,6 +100,7 @@ pub(crate) fn server(
         stream: inet.stream.build()?,
         bottom: inet.layout.bottom,
         top: services,
+        udp: inet.layout.udp,
         flows,
     };
     Ok(Wired {

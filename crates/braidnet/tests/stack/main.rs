@@ -5,10 +5,12 @@
 //! | two stacks, and a wire that loses, doubles and delays | [`pair`], [`wire`] |
 //! | how connections begin and end | [`lives`] |
 //! | bytes, windows, bad wires | [`bytes`] |
+//! | datagrams | [`datagrams`] |
 //! | memory that is used up | [`memory`] |
 //! | when turns are due, and on which thread | [`turns`] |
 
 mod bytes;
+mod datagrams;
 mod lives;
 mod memory;
 mod pair;

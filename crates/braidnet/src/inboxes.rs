@@ -1,0 +1,152 @@
+//! The UDP ports that a caller-turned stack has bound, and the datagrams that wait there to be read.
+//!
+//! What waits is bounded by the memory that it keeps from others, whole buffers and not only the bytes in them: each port
+//! may hold a part of the stack's, and all ports together another. A port where nothing waits takes one datagram of any
+//! size. What finds no room is dropped under a name, and so is whatever comes while memory is short.
+
+use crate::error::{BindError, ReceiveFromError};
+use braidnet_inet::notes::UdpFlow;
+use braidnet_inet::udp::UdpPorts;
+use braidnet_message::{Message, Run};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Most ports that are bound at a time.
+const MAX_PORTS: usize = 1024;
+/// The part of a stack's memory that may wait at one port.
+const PORT_PART: usize = 64;
+/// The part of a stack's memory that may wait at all ports together.
+const WHOLE_PART: usize = 4;
+/// What a datagram holds beside its blocks, in bytes, rounded up: their descriptors, and its place in the queue.
+const OVERHEAD: usize = 256;
+
+/// Ports and what waits there.
+pub(crate) struct Inboxes {
+    /// Where UDP looks.
+    open: Arc<UdpPorts>,
+    by_port: BTreeMap<u16, Inbox>,
+    /// Over all ports.
+    held_bytes: usize,
+    memory_bytes: usize,
+    queue_full: u64,
+    memory_short: u64,
+    released_unread: u64,
+}
+
+/// What waits at one port.
+#[derive(Default)]
+struct Inbox {
+    waiting: VecDeque<Waiting>,
+    held_bytes: usize,
+}
+
+struct Waiting {
+    message: Message,
+    held_bytes: usize,
+}
+
+impl Inboxes {
+    /// No port yet, of those that `open` tells UDP of, in a stack of so much memory.
+    pub(crate) fn new(open: Arc<UdpPorts>, memory_bytes: usize) -> Inboxes {
+        Inboxes {
+            open,
+            by_port: BTreeMap::new(),
+            held_bytes: 0,
+            memory_bytes,
+            queue_full: 0,
+            memory_short: 0,
+            released_unread: 0,
+        }
+    }
+
+    pub(crate) fn bind(&mut self, port: u16) -> Result<(), BindError> {
+        if port == 0 {
+            return Err(BindError::PortZero);
+        }
+        if !self.is_bound(port) && self.by_port.len() >= MAX_PORTS {
+            return Err(BindError::TableFull(MAX_PORTS));
+        }
+        self.open
+            .bind(port)
+            .map_err(|_| BindError::PortInUse(port))?;
+        self.by_port.insert(port, Inbox::default());
+        Ok(())
+    }
+
+    pub(crate) fn is_bound(&self, port: u16) -> bool {
+        self.by_port.contains_key(&port)
+    }
+
+    /// Closes a port; what nobody has read goes to `spent`. Whether it was bound.
+    pub(crate) fn release(&mut self, port: u16, spent: &mut Run) -> bool {
+        let Some(inbox) = self.by_port.remove(&port) else {
+            return false;
+        };
+        self.open.unbind(port);
+        self.held_bytes -= inbox.held_bytes;
+        self.released_unread += inbox.waiting.len() as u64;
+        spent.extend(inbox.waiting.into_iter().map(|waiting| waiting.message));
+        true
+    }
+
+    /// Takes a datagram that has come; one that must not wait goes to `spent`, and if `spares_memory`, none may.
+    #[cold]
+    pub(crate) fn take(&mut self, message: Message, spares_memory: bool, spent: &mut Run) {
+        let UdpFlow { tuple } = message.note_ref();
+        // UDP hands up nothing for a port that is not open, and this is the only one who opens any.
+        let Some(inbox) = self.by_port.get_mut(&tuple.local_port) else {
+            return debug_assert!(false, "a datagram for a port that is not bound");
+        };
+        if spares_memory {
+            self.memory_short += 1;
+            return spent.push(message);
+        }
+        let held_bytes = OVERHEAD + buffer_bytes(&message);
+        let in_port = inbox.held_bytes + held_bytes;
+        let in_all = self.held_bytes + held_bytes;
+        let fits = inbox.waiting.is_empty() || in_port <= self.memory_bytes / PORT_PART;
+        if !fits || in_all > self.memory_bytes / WHOLE_PART {
+            self.queue_full += 1;
+            return spent.push(message);
+        }
+        inbox.held_bytes = in_port;
+        self.held_bytes = in_all;
+        inbox.waiting.push_back(Waiting {
+            message,
+            held_bytes,
+        });
+    }
+
+    /// The datagram that has waited longest at a port.
+    pub(crate) fn next(&mut self, port: u16) -> Result<Message, ReceiveFromError> {
+        let inbox = self
+            .by_port
+            .get_mut(&port)
+            .ok_or(ReceiveFromError::Unbound(port))?;
+        let Waiting {
+            message,
+            held_bytes,
+        } = inbox.waiting.pop_front().ok_or(ReceiveFromError::Empty)?;
+        inbox.held_bytes -= held_bytes;
+        self.held_bytes -= held_bytes;
+        Ok(message)
+    }
+
+    /// What was dropped here, by name.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("udp.receive_queue_full", self.queue_full),
+            ("udp.memory_short", self.memory_short),
+            ("udp.released_unread", self.released_unread),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+    }
+}
+
+/// What the blocks of a message keep from others: all of a buffer, however little of it is data.
+fn buffer_bytes(message: &Message) -> usize {
+    std::iter::successors(Some(message), |block| block.continuation())
+        .map(|block| block.headroom() + block.len() + block.tailroom())
+        .sum()
+}

@@ -1,0 +1,137 @@
+//! UDP as the caller of a stack sees it: ports that are bound, datagrams to and from there.
+
+use super::Stack;
+use crate::error::{BindError, ReceiveFromError, SendToError};
+use braidnet_inet::HEADROOM;
+use braidnet_inet::notes::UdpFlow;
+use braidnet_message::Message;
+use braidnet_stream::Direction;
+use braidnet_wire::address::Tuple;
+use braidnet_wire::{ipv4, udp};
+use core::net::{Ipv4Addr, SocketAddr};
+
+/// A datagram that [`Stack::receive_from`] has copied out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Who sent it. Port 0 says that no answer is expected (RFC 768).
+    pub from: SocketAddr,
+    /// Bytes that were copied.
+    pub copied: usize,
+    /// Bytes that it had; where that is more, the rest is lost.
+    pub len: usize,
+}
+
+impl Received {
+    /// Whether it was longer than the room for it.
+    pub fn is_truncated(&self) -> bool {
+        self.copied < self.len
+    }
+}
+
+/// UDP (RFC 768). Nothing of it is reliable: datagrams may get lost, double and overtake each other.
+impl Stack {
+    /// Binds UDP port `port` on every address: what comes for it waits to be [received](Stack::receive_from), and what is
+    /// [sent](Stack::send_to) through it comes from there. Ports of TCP are others, of the same numbers.
+    ///
+    /// At most a 64th of the stack's memory may wait at a port, and a quarter at all together, counted in whole buffers; what
+    /// comes beyond that is dropped as `udp.receive_queue_full`, and what comes while the stack's memory is used up as
+    /// `udp.memory_short`.
+    ///
+    /// ```
+    /// use braidnet::device::{memory, Capabilities};
+    /// use braidnet::{Instant, Stack, StackConfig};
+    ///
+    /// let (here, there) = memory::wire(Capabilities::ip(1500), 64);
+    /// let mut asker = Stack::new(&StackConfig::new("10.0.0.1".parse()?), here)?;
+    /// let mut oracle = Stack::new(&StackConfig::new("10.0.0.2".parse()?), there)?;
+    /// oracle.bind(53)?;
+    /// asker.bind(40_000)?;
+    /// asker.send_to(40_000, "10.0.0.2:53".parse()?, b"who?")?;
+    /// asker.turn(Instant::ZERO);
+    /// oracle.turn(Instant::ZERO);
+    /// let mut question = [0; 512];
+    /// let received = oracle.receive_from(53, &mut question)?;
+    /// assert_eq!(received.from, "10.0.0.1:40000".parse()?);
+    /// assert!(!received.is_truncated());
+    /// assert_eq!(&question[..received.copied], b"who?");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the port is 0 or bound already, or too many are.
+    pub fn bind(&mut self, port: u16) -> Result<(), BindError> {
+        self.inboxes.bind(port)
+    }
+
+    /// Sends `bytes`, which may be none, in one datagram from the bound port `port` to `to`; it leaves with the next turn.
+    ///
+    /// It comes from the stack's address on the network of `to`, or its first. It goes out once or is dropped under a name; that it
+    /// arrives nobody says.
+    ///
+    /// # Errors
+    /// If the port is not bound, `to` is an IPv6 address or has port 0, the datagram does not fit the device's MTU, or memory
+    /// is short: then nothing is sent.
+    pub fn send_to(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> Result<(), SendToError> {
+        if !self.inboxes.is_bound(port) {
+            return Err(SendToError::Unbound(port));
+        }
+        if to.is_ipv6() {
+            return Err(SendToError::NotIpv4);
+        }
+        if to.port() == 0 {
+            return Err(SendToError::PortZero);
+        }
+        let max = self.mtu - ipv4::MIN_HEADER_LEN - udp::HEADER_LEN;
+        if bytes.len() > max {
+            let len = bytes.len();
+            return Err(SendToError::TooLong { len, max });
+        }
+        let mut message = self.filled(bytes).ok_or(SendToError::NoMemory)?;
+        message.set_note(UdpFlow {
+            tuple: Tuple {
+                local: Ipv4Addr::UNSPECIFIED.into(),
+                remote: to.ip().into(),
+                local_port: port,
+                remote_port: to.port(),
+            },
+        });
+        self.cluster
+            .put_one(self.wiring.udp, Direction::Down, message);
+        Ok(())
+    }
+
+    /// Copies the next datagram that has come for the bound port `port` out and lets go of it. One that is longer than `to` is
+    /// cut off there, and the answer says so.
+    ///
+    /// # Errors
+    /// [`ReceiveFromError::Empty`] if none is there yet, [`ReceiveFromError::Unbound`] if none will ever come.
+    pub fn receive_from(&mut self, port: u16, to: &mut [u8]) -> Result<Received, ReceiveFromError> {
+        let message = self.inboxes.next(port)?;
+        let UdpFlow { tuple } = message.note();
+        let received = Received {
+            from: SocketAddr::new(tuple.remote.into(), tuple.remote_port),
+            copied: message.copy_to_slice(to),
+            len: message.total_len(),
+        };
+        self.spent.push(message);
+        Ok(received)
+    }
+
+    /// Lets go of a bound port; whether it was bound. What waits there unread is dropped as `udp.released_unread`, and what comes
+    /// later is answered by ICMP that the port is unreachable (RFC 1122 §4.1.3.1). What was sent still goes out.
+    pub fn release(&mut self, port: u16) -> bool {
+        self.inboxes.release(port, &mut self.spent)
+    }
+
+    /// A message of these bytes, which are summed on the way; `None` if memory is short.
+    fn filled(&mut self, bytes: &[u8]) -> Option<Message> {
+        if !self.reserve.is_complete() {
+            // What is left is not for more to be sent.
+            return None;
+        }
+        let mut message = self.cluster.pool().allocate(HEADROOM, bytes.len())?;
+        let copied = message.extend_from_slice_summed(bytes);
+        debug_assert_eq!(copied, bytes.len());
+        Some(message)
+    }
+}
