@@ -377,8 +377,8 @@ impl Stack {
         self.cluster
             .counters()
             .collect(&self.wiring.stream, &mut all);
-        let unread = self.inboxes.counters();
-        all.extend(unread.map(|(name, count)| (name.to_owned(), count)));
+        let dropped = self.inboxes.counters();
+        all.extend(dropped.map(|(name, count)| (name.to_owned(), count)));
         all
     }
 
