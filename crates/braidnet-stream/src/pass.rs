@@ -360,6 +360,11 @@ impl Pass {
         // The queues of what waits to go down outside the perimeters.
         let outgoing = !cx.stream.cores() & cx.stream.downward();
         shared.enter(|guarded| {
+            let draining = work.draining.contains(&id);
+            if draining {
+                // What others have left meanwhile comes before what this entry sends down.
+                shared.take_left(guarded, |queue, message| cx.queues.push(queue, message));
+            }
             let before = cx.queues.count(outgoing);
             Session {
                 bucket: &mut guarded.bucket,
@@ -368,7 +373,7 @@ impl Pass {
                 work,
             }
             .run(came, inner);
-            if cx.queues.count(outgoing) == before || work.draining.contains(&id) {
+            if draining || cx.queues.count(outgoing) == before {
                 return;
             }
             if shared.claim() {

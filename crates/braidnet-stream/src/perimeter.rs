@@ -15,6 +15,8 @@
 //!   (`DRAINING → MORE`).
 //! - The drainer, when all it carried has been handed to the device, tries `DRAINING → IDLE`. If that fails the state is
 //!   `MORE`: it takes the lock, takes the outbox, sets `DRAINING`, and goes on.
+//! - The drainer, whenever it enters the bucket itself, first takes the outbox (`MORE → DRAINING`): what lies there was sent
+//!   down earlier than what this entry will send.
 //!
 //! `IDLE → DRAINING`, `DRAINING → MORE` and `MORE → DRAINING` happen under the lock; only `DRAINING → IDLE` does not, and
 //! both sides of that race use compare-and-swap on one word, so either the drainer sees `MORE` or the other sees `IDLE`.
@@ -179,13 +181,20 @@ impl SharedBucket {
         {
             return true;
         }
-        self.guarded.with(|guarded| {
+        self.guarded
+            .with(|guarded| self.take_left(guarded, &mut take));
+        false
+    }
+
+    /// The drainer, under the lock: `take` gets what has been left for it.
+    pub(crate) fn take_left(&self, guarded: &mut Guarded, mut take: impl FnMut(QueueId, Message)) {
+        // Nobody else writes the word while we hold the lock and are the drainer.
+        if self.drain.load(Ordering::Relaxed) == MORE {
             for (queue, message) in guarded.outbox.drain(..) {
                 take(queue, message);
             }
             self.drain.store(DRAINING, Ordering::Relaxed);
-        });
-        false
+        }
     }
 }
 

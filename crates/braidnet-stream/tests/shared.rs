@@ -1,0 +1,107 @@
+//! Buckets that several processors share, each processor a cluster turned by hand.
+
+use braidnet_message::{Arena, Run};
+use braidnet_stream::cluster::ModuleSet;
+use braidnet_stream::{Buckets, Cluster, Direction, Key, Module, ModuleId, Stages, Stream};
+use braidnet_sync::lock::LockKind;
+use braidnet_wire::time::Instant;
+use proptest::prelude::*;
+
+const BUCKETS: u32 = 4;
+
+/// Lets everything through its core, on the way down.
+struct Through;
+
+impl Module for Through {
+    fn name(&self) -> &'static str {
+        "through"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::CORE_DOWN | Stages::AFTER_DOWN
+    }
+
+    fn key(&self) -> Key {
+        Key::Connection
+    }
+}
+
+/// So many processors over the same buckets, and the single module of their stream.
+fn processors(module: impl Module, count: usize, lock: LockKind) -> (Vec<Cluster>, ModuleId) {
+    let mut builder = Stream::builder();
+    let module = builder.push(module);
+    let stream = builder.build().unwrap();
+    let arena = Arena::new(64 << 20);
+    let first = Buckets::shared(&stream, BUCKETS, lock, |_| true);
+    let others: Vec<Buckets> = (1..count).filter_map(|_| first.another()).collect();
+    let clusters = std::iter::once(first)
+        .chain(others)
+        .map(|buckets| Cluster::new(&stream, ModuleSet::ALL, buckets, &arena))
+        .collect();
+    (clusters, module)
+}
+
+/// Puts a message for `bucket` into the cluster's module, on its way down.
+fn put(cluster: &mut Cluster, module: ModuleId, bucket: u16, position: u64) {
+    let mut message = cluster.pool().allocate(0, 0).unwrap();
+    message.set_bucket(bucket);
+    message.set_position(position);
+    cluster.put_one(module, Direction::Down, message);
+}
+
+/// A device that takes at most `room` packets and notes bucket and position of each.
+fn device(mut room: usize, taken: &mut Vec<(u16, u64)>) -> impl FnMut(&mut Run) {
+    move |run| {
+        let count = room.min(run.len());
+        room -= count;
+        taken.extend(
+            run.drain_front(count)
+                .map(|message| (message.bucket(), message.position())),
+        );
+    }
+}
+
+#[test]
+fn a_drainer_that_enters_again_does_not_overtake_what_was_left_for_it() {
+    let (mut clusters, module) = processors(Through, 2, LockKind::Adaptive);
+    let mut taken = Vec::new();
+    // The device has no room: the first processor stays the drainer, and the second leaves what it has with it.
+    for (position, (processor, room)) in [(0, 0), (1, 8), (0, 8)].into_iter().enumerate() {
+        let cluster = &mut clusters[processor];
+        put(cluster, module, 1, position as u64);
+        cluster.turn(Instant::ZERO, &mut device(room, &mut taken));
+    }
+    assert_eq!(taken, [(1, 0), (1, 1), (1, 2)]);
+}
+
+proptest! {
+    /// However many processors enter the buckets, and however seldom the device has room for them: what leaves a bucket
+    /// leaves in the order of the entries, and nothing stays behind.
+    #[test]
+    fn what_leaves_a_shared_bucket_leaves_in_order(
+        turns in prop::collection::vec((0usize..3, prop::collection::vec(1u16..4, 0..6), 0usize..6), 1..60),
+        lock in prop::sample::select(LockKind::all().to_vec()),
+    ) {
+        let (mut clusters, module) = processors(Through, 3, lock);
+        let mut taken = Vec::new();
+        let mut entered = [0; BUCKETS as usize];
+        let mut turn = |cluster: &mut Cluster, messages: &[u16], room| {
+            for &bucket in messages {
+                put(cluster, module, bucket, entered[usize::from(bucket)]);
+                entered[usize::from(bucket)] += 1;
+            }
+            cluster.turn(Instant::ZERO, &mut device(room, &mut taken));
+        };
+        for (processor, messages, room) in &turns {
+            turn(&mut clusters[*processor], messages, *room);
+        }
+        for cluster in &mut clusters {
+            turn(cluster, &[], usize::MAX);
+        }
+        for bucket in 1..BUCKETS as u16 {
+            let left: Vec<u64> = taken.iter().filter(|(of, _)| *of == bucket).map(|(_, position)| *position).collect();
+            let all: Vec<u64> = (0..entered[usize::from(bucket)]).collect();
+            prop_assert_eq!(left, all);
+        }
+    }
+}
