@@ -464,13 +464,17 @@ impl Tcp {
         }
     }
 
-    /// Removes a connection and tells the head.
+    /// Removes a connection and tells the head, and the peer where it is to hear of it.
     #[cold]
     fn gone(&self, slot: usize, why: u32, table: &mut Table, cx: &mut Context<'_>) {
-        let Some(connection) = table.remove(slot) else {
+        let Some(mut connection) = table.remove(slot) else {
             return;
         };
         cx.count(CLOSED, 1);
+        // All that a connection at its end has left to say is a RST (RFC 9293 §3.6.1); nobody will ask it again.
+        if connection.tcb.state() == State::Closed && send_segment(&mut connection, cx) {
+            cx.count(SEGMENTS_OUT, 1);
+        }
         if connection.announced {
             tell(connection.closed(why), connection.id, table, cx);
         }

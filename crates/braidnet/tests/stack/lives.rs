@@ -181,6 +181,23 @@ fn what_is_forgotten_is_still_delivered() {
     }
 }
 
+/// RFC 9293 §3.6.1, RFC 1122 §4.2.2.13: the peer is told by the very segment that comes in vain, before it sends it again.
+#[test]
+fn data_that_nobody_reads_is_answered_with_a_reset_at_once() {
+    for medium in BOTH_MEDIA {
+        let mut pair = Pair::new(medium);
+        let (call, answer) = pair.connected();
+        pair.client.forget(call);
+        pair.settle();
+        assert_eq!(pair.server.send(answer, b"anybody?"), Ok(8));
+        pair.settle();
+        assert_eq!(pair.server_closed(answer), Some(CloseReason::Reset));
+        let refused = pair.client.counters().get("tcp.tcp_nobody_reads").copied();
+        assert_eq!(refused, Some(1));
+        assert_eq!(pair.server.counters().get("tcp.retransmitted"), None);
+    }
+}
+
 /// Opens and closes so many, all at a time, each with a word both ways.
 fn crowd(pair: &mut Pair, count: usize) {
     let calls: Vec<_> = (0..count)
