@@ -311,6 +311,15 @@ impl<T: Send> Consumer<T> {
         self.shared.slot(self.head).stamp.load(Ordering::Acquire) != self.head.wrapping_add(1)
     }
 
+    /// How many positions are taken: what can be popped, and what producers have reserved and not written yet. Whatever
+    /// was pushed before something that this thread has acquired is among them, so if fewer can be popped, somebody is
+    /// still writing in front of it or into it.
+    #[inline]
+    pub fn reserved(&self) -> usize {
+        let tail = self.shared.tail.load(Ordering::Relaxed);
+        tail.wrapping_sub(self.head)
+    }
+
     /// How many items the ring holds at most.
     pub fn capacity(&self) -> usize {
         self.shared.capacity
@@ -406,12 +415,14 @@ mod tests {
         assert_eq!(count, 1);
         quick.push('b').unwrap();
         assert!(consumer.is_empty());
+        assert_eq!(consumer.reserved(), 2);
         assert_eq!(consumer.pop_into(&mut Vec::new(), 4), 0);
         // SAFETY: reserved above.
         unsafe { slow.shared.write(position, 'a') };
         let mut items = Vec::new();
         assert_eq!(consumer.pop_into(&mut items, 4), 2);
         assert_eq!(items, ['a', 'b']);
+        assert_eq!(consumer.reserved(), 0);
     }
 
     #[test]
