@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Mailboxes {
     pub(crate) owners: Arc<Owners>,
-    pub(crate) boxes: Vec<Mailbox>,
+    pub(crate) boxes: Vec<Mailbox<Parcel>>,
 }
 
 impl Mailboxes {
@@ -32,20 +32,45 @@ impl Mailboxes {
     }
 }
 
-/// Where workers leave work for one of them, which is woken if it sleeps.
-#[derive(Clone)]
-pub(crate) struct Mailbox {
-    pub(crate) ring: mpsc::Producer<Parcel>,
+/// Where workers leave something for one of them, which is woken if it sleeps.
+pub(crate) struct Mailbox<T> {
+    pub(crate) ring: mpsc::Producer<T>,
     pub(crate) waker: Unparker,
 }
 
-impl Mailbox {
-    /// Leaves parcels, from the front of `parcels`, as many as there is room for; the rest stays.
-    pub(crate) fn leave(&mut self, parcels: &mut Vec<Parcel>) {
-        if self.ring.push_from(parcels) > 0 {
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Mailbox<T> {
+        Mailbox {
+            ring: self.ring.clone(),
+            waker: self.waker.clone(),
+        }
+    }
+}
+
+impl<T: Send> Mailbox<T> {
+    /// Leaves items, from the front of `items`, as many as there is room for; the rest stays.
+    pub(crate) fn leave(&mut self, items: &mut Vec<T>) {
+        if self.ring.push_from(items) > 0 {
             self.waker.unpark();
         }
     }
+}
+
+/// Things that a mailbox holds: what a device brings in while its owner is off its processor for some milliseconds. As long as
+/// there is room, who shares a queue with it goes on.
+const MAILBOX: usize = 4096;
+
+/// A mailbox for each worker, whom `wakers` wake, and the end at which it takes things out.
+pub(crate) fn mailboxes<'a, T: Send>(
+    wakers: impl Iterator<Item = &'a Unparker>,
+) -> (Vec<Mailbox<T>>, Vec<mpsc::Consumer<T>>) {
+    wakers
+        .map(|waker| {
+            let (ring, inbox) = mpsc::ring(MAILBOX);
+            let waker = waker.clone();
+            (Mailbox { ring, waker }, inbox)
+        })
+        .unzip()
 }
 
 /// Which worker turns what: known to all, changed by none (migration comes with its own protocol).
@@ -67,13 +92,19 @@ impl Owners {
         };
         usize::from(table.get(bucket.index()).copied().unwrap_or(0))
     }
+
+    /// The worker that takes packets of a bucket.
+    #[inline]
+    pub(crate) fn lower_of(&self, bucket: u16) -> usize {
+        usize::from(self.lower[usize::from(bucket)])
+    }
 }
 
 /// A worker's ways out to the others.
 pub(crate) struct Outward {
     pub(crate) owners: Arc<Owners>,
     /// One mailbox per worker; its own is never used.
-    pub(crate) mailboxes: Vec<Mailbox>,
+    pub(crate) mailboxes: Vec<Mailbox<Parcel>>,
     /// What a full mailbox had no room for, per worker.
     pub(crate) waiting: Vec<Vec<Parcel>>,
     /// The queues between clusters that this worker feeds.
@@ -92,7 +123,7 @@ pub(crate) struct Feed {
 impl Outward {
     pub(crate) fn new(
         owners: Arc<Owners>,
-        mailboxes: Vec<Mailbox>,
+        mailboxes: Vec<Mailbox<Parcel>>,
         junctions: Vec<Feed>,
     ) -> Outward {
         Outward {
@@ -128,23 +159,13 @@ impl Outward {
         }
     }
 
-    /// Puts parcels into the mailboxes of those whom they are for, as many as there is room for; whether all have gone.
-    pub(crate) fn pass_on(&mut self, parcels: &mut [Vec<Parcel>]) -> bool {
-        let mut gone = true;
-        for (parcels, mailbox) in parcels.iter_mut().zip(&mut self.mailboxes) {
-            if !parcels.is_empty() {
-                mailbox.leave(parcels);
-                gone &= parcels.is_empty();
+    /// Delivers what has been sorted, as much as there is room for, and wakes who sleeps.
+    pub(crate) fn deliver(&mut self) {
+        for (waiting, mailbox) in self.waiting.iter_mut().zip(&mut self.mailboxes) {
+            if !waiting.is_empty() {
+                mailbox.leave(waiting);
             }
         }
-        gone
-    }
-
-    /// Delivers what has been sorted and wakes who sleeps.
-    pub(crate) fn deliver(&mut self) {
-        let mut waiting = core::mem::take(&mut self.waiting);
-        self.pass_on(&mut waiting);
-        self.waiting = waiting;
         for (fed, feed) in self.fed.iter_mut().zip(&self.junctions) {
             if !fed.is_empty() {
                 // Only a stack that is being taken down closes its queues; what they refuse goes with it.

@@ -1,41 +1,39 @@
 //! How a worker comes by what the device received.
 
-use braidnet_device::{DeviceError, QueuePair, Receiver, Transmitter};
-use braidnet_message::{Pool, Run};
-use braidnet_stream::Parcel;
+use crate::exchange::{Mailbox, mailboxes};
+use crate::filtered::{Filtered, Sorted, Sorting};
+use crate::plan::PlanError;
+use braidnet_device::{QueuePair, Receiver, Transmitter};
+use braidnet_message::{Message, Pool, Run};
 use braidnet_sync::baton::Baton;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::parker::Unparker;
+use braidnet_sync::ring::mpsc;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How the workers that take from one receive queue get along.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Manner {
     /// There is only one.
     Alone,
-    /// They take turns at polling it: whoever finds it held goes on with something else.
-    InTurns,
+    /// They take turns at polling it, and hand each other what is theirs.
+    InTurns(Sorting),
     /// Each asks it, waiting for the lock: the driver of PLP §2.3, called from every processor.
     Asked(LockKind),
-}
-
-/// A receive queue whose packets are told apart by a packet filter, and what of them has not found its way yet.
-///
-/// Whoever has the baton polls, and hands the packets of others over before it gives the baton back: so every mailbox gets its
-/// packets in the order of the queue. What a full mailbox does not take stays here, and nobody polls before it has.
-pub(crate) struct Filtered {
-    pub(crate) receiver: Box<dyn Receiver>,
-    /// Per worker.
-    pub(crate) left: Vec<Vec<Parcel>>,
 }
 
 /// A receive queue, or a share in one.
 enum Intake {
     Nothing,
     Own(Box<dyn Receiver>),
-    InTurns(Arc<Baton<Filtered>>),
-    Asked(Arc<Lock<Box<dyn Receiver>>>),
+    Filtered(Filtered),
+    Asked {
+        queue: Arc<Lock<Box<dyn Receiver>>>,
+        /// Wakes another of those that share the queue.
+        fellow: Unparker,
+    },
 }
 
 /// One worker's share of the device: a way in, and a way out.
@@ -43,9 +41,9 @@ pub(crate) struct Share {
     intake: Intake,
     /// What becomes readable when something arrives.
     fd: Option<OwnedFd>,
+    /// Nothing will ever arrive again.
+    gone: Arc<AtomicBool>,
     pub(crate) transmitter: Option<Box<dyn Transmitter>>,
-    /// Wakes another of those that share the queue.
-    fellow: Option<Unparker>,
 }
 
 impl Share {
@@ -54,8 +52,8 @@ impl Share {
         Share {
             intake: Intake::Nothing,
             fd: None,
+            gone: Arc::default(),
             transmitter: None,
-            fellow: None,
         }
     }
 
@@ -65,45 +63,43 @@ impl Share {
         matches!(self.intake, Intake::Nothing)
     }
 
-    /// Takes up to `max` packets. Where there were as many, a fellow is woken: there may be more.
+    /// Takes memory for runs of so many messages.
+    pub(crate) fn reserve(&mut self, messages: usize) {
+        if let Intake::Filtered(filtered) = &mut self.intake {
+            filtered.unsorted = Run::with_capacity(messages);
+        }
+    }
+
+    /// Takes up to `max` packets; how many it dealt with. Where there were as many, a fellow is woken: there may be more.
     #[inline]
     pub(crate) fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
         let taken = match &mut self.intake {
-            Intake::Nothing => 0,
-            Intake::Own(receiver) => return receiver.receive(pool, into, max),
-            Intake::InTurns(shared) => match shared.try_take() {
-                Some(mut filtered) => filtered.receiver.receive(pool, into, max),
-                None => 0,
-            },
-            Intake::Asked(shared) => shared.with(|receiver| receiver.receive(pool, into, max)),
+            Intake::Nothing => return 0,
+            Intake::Own(receiver) => receiver.receive(pool, into, max),
+            Intake::Filtered(filtered) => filtered.receive(pool, into, max),
+            Intake::Asked { queue, fellow } => {
+                let taken = queue.with(|receiver| receiver.receive(pool, into, max));
+                if taken == max && max > 0 {
+                    fellow.unpark();
+                }
+                taken
+            }
         };
-        self.wake_fellow(taken == max && max > 0);
+        if taken == 0 {
+            self.look_whether_gone();
+        }
         taken
     }
 
-    /// Lets `work` poll a filtered queue if nobody else does, and answers how many packets it says that it took.
-    #[inline]
-    pub(crate) fn take_turn(
-        &mut self,
-        max: usize,
-        work: impl FnOnce(&mut Filtered) -> usize,
-    ) -> usize {
-        let Intake::InTurns(shared) = &self.intake else {
-            return 0;
+    fn look_whether_gone(&self) {
+        let gone = match &self.intake {
+            Intake::Nothing => false,
+            Intake::Own(receiver) => receiver.is_gone(),
+            Intake::Filtered(filtered) => filtered.is_gone(),
+            Intake::Asked { queue, .. } => queue.with(|receiver| receiver.is_gone()),
         };
-        let Some(mut filtered) = shared.try_take() else {
-            return 0;
-        };
-        let taken = work(&mut filtered);
-        drop(filtered);
-        self.wake_fellow(taken == max && max > 0);
-        taken
-    }
-
-    #[inline]
-    fn wake_fellow(&self, wake: bool) {
-        if wake && let Some(fellow) = &self.fellow {
-            fellow.unpark();
+        if gone {
+            self.gone.store(true, Ordering::Relaxed);
         }
     }
 
@@ -112,80 +108,192 @@ impl Share {
         match &self.intake {
             Intake::Nothing => false,
             Intake::Own(receiver) => receiver.has_waiting(),
-            // Whoever holds it looks.
-            Intake::InTurns(shared) => shared
-                .try_take()
-                .is_some_and(|filtered| filtered.receiver.has_waiting()),
-            Intake::Asked(shared) => shared.with(|receiver| receiver.has_waiting()),
+            Intake::Filtered(filtered) => filtered.has_waiting(),
+            Intake::Asked { queue, .. } => queue.with(|receiver| receiver.has_waiting()),
         }
     }
 
-    /// Whether packets of others arrive in this share, to be told apart by the packet filter. A queue of one's own brings
-    /// one's own packets; the few that it does not find their way as parcels.
-    pub(crate) fn is_filtered(&self) -> bool {
-        matches!(self.intake, Intake::InTurns(_))
+    /// What to sleep on; nothing once the queue is gone, whose fd stays ready for ever.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        let fd = self.fd.as_ref().filter(|_| !self.is_gone());
+        fd.map(AsFd::as_fd)
     }
 
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().map(AsFd::as_fd)
+    /// Whether it has been found that nothing will ever arrive again.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// What says so to others.
+    pub(crate) fn gone(&self) -> &Arc<AtomicBool> {
+        &self.gone
     }
 }
 
-/// One queue of the device, while it is being shared out.
-pub(crate) struct Source {
+/// The device's queues, while they are being shared out.
+pub(crate) struct Sources {
+    sources: Vec<Source>,
+    /// Per worker where packets that others found are left for it, if they take turns.
+    inboxes: Vec<Option<mpsc::Consumer<Message>>>,
+}
+
+/// One queue of the device.
+struct Source {
     receiver: Shareable,
     transmitter: Box<dyn Transmitter>,
     fd: Option<OwnedFd>,
+    gone: Arc<AtomicBool>,
 }
 
 enum Shareable {
     Alone(Option<Box<dyn Receiver>>),
-    InTurns(Arc<Baton<Filtered>>),
+    InTurns(Arc<Baton<Sorted>>, Sorting),
     Asked(Arc<Lock<Box<dyn Receiver>>>),
 }
 
+impl Sources {
+    /// The queues, each with the processor that it wakes, to be shared in this manner by some of the workers, whom
+    /// `workers` wake.
+    pub(crate) fn new<'a>(
+        queues: impl Iterator<Item = (QueuePair, &'a Unparker)>,
+        manner: &Manner,
+        workers: impl Iterator<Item = &'a Unparker>,
+    ) -> Result<Sources, PlanError> {
+        let (ways, inboxes) = match manner {
+            Manner::InTurns(_) => {
+                let (ways, inboxes) = mailboxes(workers);
+                (ways, inboxes.into_iter().map(Some).collect())
+            }
+            Manner::Alone | Manner::Asked(_) => (Vec::new(), workers.map(|_| None).collect()),
+        };
+        let sources = queues
+            .map(|(pair, waker)| Source::new(pair, manner, &ways, waker))
+            .collect::<Result<_, _>>()?;
+        Ok(Sources { sources, inboxes })
+    }
+
+    /// The share of worker `me` in a queue; `fellow` wakes another that shares it.
+    pub(crate) fn share(
+        &mut self,
+        queue: usize,
+        me: usize,
+        fellow: &Unparker,
+    ) -> Result<Share, PlanError> {
+        let source = &mut self.sources[queue];
+        let intake = match &mut source.receiver {
+            Shareable::Alone(receiver) => receiver.take().map(Intake::Own),
+            Shareable::InTurns(queue, sorting) => self.inboxes[me].take().map(|inbox| {
+                Intake::Filtered(Filtered {
+                    me,
+                    sorting: sorting.clone(),
+                    queue: queue.clone(),
+                    inbox,
+                    unsorted: Run::new(),
+                    fellow: fellow.clone(),
+                })
+            }),
+            Shareable::Asked(queue) => Some(Intake::Asked {
+                queue: queue.clone(),
+                fellow: fellow.clone(),
+            }),
+        };
+        Ok(Share {
+            intake: intake.unwrap_or(Intake::Nothing),
+            fd: source.fd.as_ref().map(OwnedFd::try_clone).transpose()?,
+            gone: source.gone.clone(),
+            transmitter: Some(source.transmitter.another()?),
+        })
+    }
+}
+
 impl Source {
-    /// A queue that is shared in this manner by some of `workers` workers and wakes this processor.
-    pub(crate) fn new(pair: QueuePair, manner: Manner, workers: usize, waker: &Unparker) -> Source {
+    fn new(
+        pair: QueuePair,
+        manner: &Manner,
+        ways: &[Mailbox<Message>],
+        waker: &Unparker,
+    ) -> Result<Source, PlanError> {
         let QueuePair {
             mut receiver,
             transmitter,
         } = pair;
-        let fd = receiver.fd().and_then(|fd| fd.try_clone_to_owned().ok());
+        let fd = receiver
+            .fd()
+            .map(|fd| fd.try_clone_to_owned())
+            .transpose()?;
         receiver.wake_with(waker.clone());
         let receiver = match manner {
             Manner::Alone => Shareable::Alone(Some(receiver)),
-            Manner::InTurns => {
-                let left = (0..workers).map(|_| Vec::with_capacity(64)).collect();
-                Shareable::InTurns(Arc::new(Baton::new(Filtered { receiver, left })))
+            Manner::InTurns(sorting) => {
+                let sorted = Sorted::new(receiver, ways.to_vec());
+                Shareable::InTurns(Arc::new(Baton::new(sorted)), sorting.clone())
             }
             Manner::Asked(lock) => {
-                Shareable::Asked(Arc::new(Lock::new(lock, LockClass::Queue, receiver)))
+                Shareable::Asked(Arc::new(Lock::new(*lock, LockClass::Queue, receiver)))
             }
         };
-        Source {
+        Ok(Source {
             receiver,
             transmitter,
             fd,
+            gone: Arc::default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braidnet_device::{Capabilities, Counters, Device, memory};
+    use braidnet_sync::parker::Parker;
+    use rustix::process::{Resource, getrlimit, setrlimit};
+
+    /// A queue to sleep on.
+    struct Readable(std::io::PipeReader);
+
+    impl Receiver for Readable {
+        fn receive(&mut self, _: &mut Pool, _: &mut Run, _: usize) -> usize {
+            0
+        }
+
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.0.as_fd())
+        }
+
+        fn counters(&self) -> Counters {
+            Counters::default()
         }
     }
 
-    /// One worker's share; `fellow` wakes another that shares the queue.
-    pub(crate) fn share(&mut self, fellow: &Unparker) -> Result<Share, DeviceError> {
-        let (intake, fellow) = match &mut self.receiver {
-            Shareable::Alone(receiver) => {
-                (receiver.take().map_or(Intake::Nothing, Intake::Own), None)
-            }
-            Shareable::InTurns(shared) => (Intake::InTurns(shared.clone()), Some(fellow.clone())),
-            Shareable::Asked(shared) => (Intake::Asked(shared.clone()), Some(fellow.clone())),
+    #[test]
+    fn a_worker_that_could_not_sleep_on_its_queue_is_not_made() {
+        let waker = Parker::new().unparker();
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let (end, _other) = memory::wire(Capabilities::ip(1500), 1);
+        let mut pair = Box::new(end).open().unwrap().remove(0);
+        pair.receiver = Box::new(Readable(reader));
+        let sources = |pair: QueuePair, manner: Manner| {
+            Sources::new([(pair, &waker)].into_iter(), &manner, [&waker].into_iter())
         };
-        let fd = self.fd.as_ref().and_then(|fd| fd.try_clone().ok());
-        let transmitter = Some(self.transmitter.another()?);
-        Ok(Share {
-            intake,
-            fd,
-            transmitter,
-            fellow,
-        })
+        let again = QueuePair {
+            receiver: Box::new(Readable(std::io::pipe().unwrap().0)),
+            transmitter: pair.transmitter.another().unwrap(),
+        };
+        let mut shared = sources(again, Manner::Asked(LockKind::Adaptive)).unwrap();
+
+        let limit = getrlimit(Resource::Nofile);
+        let none = rustix::process::Rlimit {
+            current: Some(0),
+            ..limit
+        };
+        setrlimit(Resource::Nofile, none).unwrap();
+        let refused = sources(pair, Manner::Alone).map(drop);
+        let refused_share = shared.share(0, 0, &waker).map(drop);
+        setrlimit(Resource::Nofile, limit).unwrap();
+
+        for refused in [refused, refused_share] {
+            assert!(matches!(refused, Err(PlanError::Descriptor(_))));
+        }
+        assert!(shared.share(0, 0, &waker).unwrap().fd().is_some());
     }
 }

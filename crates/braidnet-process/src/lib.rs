@@ -16,6 +16,7 @@
 
 mod architecture;
 mod exchange;
+mod filtered;
 mod intake;
 mod plan;
 mod running;

@@ -1,27 +1,25 @@
 //! From a stream and an architecture to the workers that turn it.
 
 use crate::architecture::{Architecture, Refusal};
-use crate::exchange::{Feed, Mailbox, Outward};
+use crate::exchange::{Feed, Outward, mailboxes};
+use crate::filtered::Sorting;
+use crate::intake::Manner;
 use crate::seats::Seats;
 use crate::worker::Worker;
 use braidnet_device::{DeviceError, QueuePair};
 use braidnet_inet::Flows;
 use braidnet_message::{Arena, Run};
 use braidnet_stream::junction::Placement;
-use braidnet_stream::{Buckets, Cluster, ModuleId, Next, Parcel, Reserve, Stream};
+use braidnet_stream::{Buckets, Cluster, ModuleId, Next, Reserve, Stream};
 use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::Unparker;
-use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A stream ready to be turned, before it is said by whom.
 pub struct Plan {
     /// The wired stream.
     pub stream: Arc<Stream>,
-    /// The module that the driver hands packets to.
-    pub bottom: ModuleId,
     /// The lowest module of the upper cluster under `task`; `None` if there is nothing to split.
     pub split: Option<ModuleId>,
     /// How many buckets, 2 to 65,536.
@@ -94,6 +92,9 @@ pub enum PlanError {
     /// A handle on the device could not be made.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The system gave no descriptor to sleep on a queue of the device with.
+    #[error("no descriptor to sleep on the device with")]
+    Descriptor(#[from] std::io::Error),
 }
 
 impl Plan {
@@ -137,13 +138,20 @@ impl Plan {
     ) -> Result<Vec<Vec<Worker>>, PlanError> {
         self.placement(architecture, wakers.len())?;
         let seats = Seats::of(architecture, wakers.len(), self.split, self.buckets);
-        let shares = seats.share_out(architecture, self.lock, self.queues, wakers)?;
-        let (mailboxes, inboxes) = mailboxes(&seats, wakers);
         let split = self.split.filter(|_| architecture == Architecture::Task);
         let feeds = split.map_or_else(Vec::new, |split| {
             seats.junctions(&self.stream, split, self.water_marks)
         });
         let owners = Arc::new(seats.owners(split));
+        let manner = match architecture {
+            Architecture::Message => Manner::Asked(self.lock),
+            Architecture::Task | Architecture::Connection => Manner::InTurns(Sorting {
+                filter: self.classify,
+                owners: owners.clone(),
+            }),
+        };
+        let shares = seats.share_out(self.queues, wakers, manner)?;
+        let (mailboxes, inboxes) = mailboxes(seats.wakers(wakers));
         let shared = (architecture == Architecture::Message)
             .then(|| Buckets::shared(&self.stream, self.buckets, self.lock, |_| true));
         let mut processors: Vec<Vec<Worker>> = wakers.iter().map(|_| Vec::new()).collect();
@@ -158,19 +166,9 @@ impl Plan {
                 .unwrap_or_else(|| seats.private(index, &self.stream, self.buckets));
             let (serves, junctions): (Vec<Feed>, Vec<Feed>) =
                 feeds.iter().cloned().partition(|feed| feed.server == index);
-            let filtered = share.is_filtered();
-            let waiting = if filtered {
-                MAILBOX + RUNS * self.batch
-            } else {
-                0
-            };
             let mut worker = Worker {
-                me: index,
-                stream: self.stream.clone(),
-                bottom: self.bottom,
                 cluster: Cluster::new(&self.stream, seat.modules, buckets, &self.arena),
                 serves: serves.into_iter().map(|feed| feed.junction).collect(),
-                filter: filtered.then(|| self.classify.clone()),
                 share,
                 inbox,
                 outward: Outward::new(owners.clone(), mailboxes.clone(), junctions),
@@ -178,7 +176,6 @@ impl Plan {
                 batch: self.batch.max(1),
                 run: Run::new(),
                 parcels: Vec::with_capacity(self.batch),
-                mine: VecDeque::with_capacity(waiting),
                 spare: Reserve::default(),
             };
             worker.reserve(RUNS * self.batch.max(1));
@@ -188,20 +185,5 @@ impl Plan {
     }
 }
 
-fn mailboxes(seats: &Seats, wakers: &[Unparker]) -> (Vec<Mailbox>, Vec<mpsc::Consumer<Parcel>>) {
-    seats
-        .iter()
-        .map(|seat| {
-            let (ring, inbox) = mpsc::ring(MAILBOX);
-            let waker = wakers[seat.processor].clone();
-            (Mailbox { ring, waker }, inbox)
-        })
-        .unzip()
-}
-
 /// Runs are given memory for so many batches: what came by every way in, and what each led to.
 const RUNS: usize = 4;
-
-/// Parcels that a mailbox holds: what a device brings in while its owner is off its processor for some milliseconds. As long as
-/// there is room, who shares a queue with it goes on.
-const MAILBOX: usize = 4096;

@@ -2,13 +2,12 @@
 
 use crate::architecture::{Architecture, Pipelines};
 use crate::exchange::{Feed, Owners};
-use crate::intake::{Manner, Share, Source};
+use crate::intake::{Manner, Share, Sources};
 use crate::plan::PlanError;
 use braidnet_device::QueuePair;
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{BucketId, Buckets, Direction, ModuleId, Stream};
-use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::Unparker;
 use std::sync::Arc;
 
@@ -147,19 +146,26 @@ impl Seats {
         feeds
     }
 
-    /// Deals the device's queues to the workers that take from it.
+    /// What wakes each worker.
+    pub(crate) fn wakers<'a>(
+        &'a self,
+        processors: &'a [Unparker],
+    ) -> impl Iterator<Item = &'a Unparker> {
+        self.seats.iter().map(|seat| &processors[seat.processor])
+    }
+
+    /// Deals the device's queues to the workers that take from it, who share them in this manner where there are fewer.
     pub(crate) fn share_out(
         &self,
-        architecture: Architecture,
-        lock: LockKind,
         queues: Vec<QueuePair>,
         wakers: &[Unparker],
+        manner: Manner,
     ) -> Result<Vec<Share>, PlanError> {
-        let takers: Vec<usize> = self
+        let takers: Vec<&Unparker> = self
             .seats
             .iter()
             .filter(|seat| seat.device)
-            .map(|seat| seat.processor)
+            .map(|seat| &wakers[seat.processor])
             .collect();
         if queues.is_empty() {
             return Err(PlanError::NoQueue);
@@ -171,32 +177,36 @@ impl Seats {
                 takers: takers.len(),
             });
         }
-        let manner = match (count == takers.len(), architecture) {
-            (true, _) => Manner::Alone,
-            (false, Architecture::Message) => Manner::Asked(lock),
-            (false, _) => Manner::InTurns,
+        let manner = if count == takers.len() {
+            Manner::Alone
+        } else {
+            manner
         };
-        let mut sources: Vec<Source> = queues
-            .into_iter()
-            .enumerate()
-            .map(|(queue, pair)| {
-                Source::new(pair, manner, self.seats.len(), &wakers[takers[queue]])
-            })
-            .collect();
+        let queues = queues.into_iter().zip(takers.iter().copied());
+        let mut sources = Sources::new(queues, &manner, self.wakers(wakers))?;
         let mut taken = 0;
         self.seats
             .iter()
-            .map(|seat| {
+            .enumerate()
+            .map(|(me, seat)| {
                 if !seat.device {
                     return Ok(Share::nothing());
                 }
-                // Whoever finds more than it can carry wakes the next that shares the queue.
-                let fellow = takers[(taken + count) % takers.len()];
-                let share = sources[taken % count].share(&wakers[fellow])?;
+                let fellow = takers[fellow(taken, takers.len(), count)];
+                let share = sources.share(taken % count, me, fellow)?;
                 taken += 1;
                 Ok(share)
             })
             .collect()
+    }
+}
+
+/// Whom a taker that finds more than it can carry wakes: of `takers`, to whom `queues` are dealt in turn, the next that shares
+/// its queue; itself if none does.
+fn fellow(taker: usize, takers: usize, queues: usize) -> usize {
+    match taker + queues {
+        next if next < takers => next,
+        _ => taker % queues,
     }
 }
 
@@ -209,4 +219,30 @@ fn deal(bucket: u32, among: usize) -> u16 {
 /// choose source ports so that they are dealt evenly.
 pub fn processor_of(bucket: BucketId, processors: usize) -> usize {
     usize::from(deal(u32::from(bucket.0), processors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taker_wakes_those_with_whom_it_shares_its_queue_in_turn() {
+        for takers in 1..=9 {
+            for queues in 1..=takers {
+                for taker in 0..takers {
+                    let sharers: Vec<_> = (0..takers)
+                        .filter(|other| other % queues == taker % queues)
+                        .collect();
+                    let mut woken: Vec<_> = std::iter::successors(Some(taker), |next| {
+                        Some(fellow(*next, takers, queues))
+                    })
+                    .skip(1)
+                    .take(sharers.len())
+                    .collect();
+                    woken.sort_unstable();
+                    assert_eq!(woken, sharers, "{taker} of {takers} on {queues} queues");
+                }
+            }
+        }
+    }
 }

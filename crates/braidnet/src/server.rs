@@ -23,6 +23,7 @@ use braidnet_wire::time::Instant;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Puts a [`Server`] together.
 ///
@@ -154,7 +155,6 @@ impl ServerBuilder {
         let stream = wired.wiring.stream;
         let plan = Plan {
             stream: stream.clone(),
-            bottom: wired.wiring.bottom,
             split: Some(wired.services),
             buckets: self.config.buckets,
             arena: arena.clone(),
@@ -174,11 +174,10 @@ impl ServerBuilder {
             let packet_max = RECEIVE_HEADROOM + capabilities.packet_max();
             worker.keep(Reserve::new(share, packet_max));
         }
-        let counters = processors
-            .iter_mut()
-            .flatten()
-            .map(|worker| worker.cluster().counters().clone())
-            .collect();
+        let workers = processors.iter_mut().flatten();
+        let (counters, gone) = workers
+            .map(|worker| (worker.cluster().counters().clone(), worker.gone().clone()))
+            .unzip();
         let jobs = Jobs {
             services: wired.services,
             stream: stream.clone(),
@@ -191,6 +190,7 @@ impl ServerBuilder {
             listeners: wired.listeners,
             stream,
             counters,
+            gone,
             buckets: self.config.buckets,
         };
         Ok(Server {
@@ -220,6 +220,8 @@ struct Parts {
     listeners: Arc<Listeners>,
     stream: Arc<Stream>,
     counters: Vec<Arc<Counters>>,
+    /// Per worker whether its share of the device is gone.
+    gone: Vec<Arc<AtomicBool>>,
     buckets: u32,
 }
 
@@ -246,6 +248,12 @@ impl<Driver> Server<Driver> {
             self.parts.counters.iter().map(of_one).sum::<u64>()
         };
         sum("opened").saturating_sub(sum("closed"))
+    }
+
+    /// Whether the device, or a queue of it, is gone: removed, or closed at its other end. Nothing will arrive from it again.
+    pub fn is_gone(&self) -> bool {
+        let mut gone = self.parts.gone.iter();
+        gone.any(|gone| gone.load(Ordering::Relaxed))
     }
 
     /// A way to give sessions work back that was done elsewhere.

@@ -16,7 +16,6 @@ use std::sync::Arc;
 /// A wired stream and the modules that matter from outside.
 pub(crate) struct Wiring {
     pub(crate) stream: Arc<Stream>,
-    pub(crate) bottom: ModuleId,
     /// What the head's data and verbs enter at on their way down: TCP, or the highest module above it.
     pub(crate) top: ModuleId,
     /// UDP, where datagrams enter on their way down.
@@ -55,7 +54,6 @@ pub(crate) fn plain(
     let top = above.top;
     let wiring = Wiring {
         stream: inet.stream.build()?,
-        bottom: inet.layout.bottom,
         top,
         udp: inet.layout.udp,
         flows,
@@ -98,7 +96,6 @@ pub(crate) fn server(
     inet.stream.link(inet.layout.udp, datagrams);
     let wiring = Wiring {
         stream: inet.stream.build()?,
-        bottom: inet.layout.bottom,
         top: services,
         udp: inet.layout.udp,
         flows,

@@ -101,7 +101,6 @@ impl Host {
         let split = top(&mut stream, &layout);
         let plan = Plan {
             stream: stream.build().map_err(StackError::from)?,
-            bottom: layout.bottom,
             split: Some(split),
             buckets: BUCKETS,
             arena: Arena::new(memory_bytes(config)),

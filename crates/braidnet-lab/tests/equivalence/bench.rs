@@ -212,7 +212,6 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
     inet.stream.link(inet.layout.tcp, top);
     Plan {
         stream: inet.stream.build().expect("the modules can be wired"),
-        bottom: inet.layout.bottom,
         split: Some(top),
         buckets: BUCKETS,
         arena: Arena::new(64 << 20),
