@@ -2,6 +2,7 @@
 
 use braidnet::device::{Capabilities, memory};
 use braidnet::message::Message;
+use braidnet::stream::Processor;
 use braidnet::sync::group::MemberError;
 use braidnet::wire::address::Tuple;
 use braidnet::{
@@ -69,5 +70,22 @@ fn a_server_that_is_stopped_had_nothing_to_report() {
         });
         assert!(!whole.is_broken());
         whole.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_device_that_is_gone_is_noticed() {
+    for architecture in Architecture::ALL {
+        let (near, far) = memory::wire(Capabilities::ip(1500), 256);
+        let mut server = ServerBuilder::new(StackConfig::new("10.0.0.2".parse().unwrap()))
+            .architecture(architecture, 2)
+            .tcp(7, Touchy)
+            .turned(far)
+            .unwrap();
+        server.turn(Instant::ZERO, 1);
+        assert!(!server.is_gone(), "{architecture}");
+        drop(near);
+        server.turn(Instant::ZERO, 1);
+        assert!(server.is_gone(), "{architecture}");
     }
 }
