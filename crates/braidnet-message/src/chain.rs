@@ -4,6 +4,7 @@
 //! knows the last block and the bytes behind its own, so that growing and measuring do not walk.
 
 use core::iter::FusedIterator;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use braidnet_wire::checksum::copy_and_sum;
@@ -11,6 +12,9 @@ use braidnet_wire::checksum::copy_and_sum;
 use crate::message::Message;
 use crate::node::Node;
 use crate::pool::Pool;
+
+/// Most bytes that a message [absorbs](Message::absorb): of more, a copy costs more than the buffer is worth.
+pub const ABSORBED_MAX: usize = 512;
 
 impl Message {
     /// The number of bytes in all blocks.
@@ -49,6 +53,32 @@ impl Message {
         unsafe { self.last_node().as_ref() }.set_next(Some(first));
         head.last.set(Some(last));
         head.rest_len.set(before + more);
+    }
+
+    /// Copies all bytes of `message` behind those of the last block, where they are [few](ABSORBED_MAX), it has room for
+    /// them and nobody else views it; whether it did.
+    ///
+    /// Whoever keeps what a peer sends puts it together in this way: else the peer, sending single bytes, could have it keep a
+    /// whole buffer for each.
+    #[inline]
+    pub fn absorb(&mut self, message: &Message) -> bool {
+        message.total_len() <= ABSORBED_MAX && self.absorb_few(message)
+    }
+
+    #[inline(never)]
+    fn absorb_few(&mut self, message: &Message) -> bool {
+        let count = message.total_len();
+        // SAFETY: the last node is valid and held through its head, which is borrowed; as a message it is not dropped.
+        let mut last = ManuallyDrop::new(unsafe { Message::from_node(self.last_node()) });
+        let Some(room) = last.append(count) else {
+            return false;
+        };
+        message.copy_to_slice(room);
+        let head = self.node();
+        if head.next().is_some() {
+            head.rest_len.set(head.rest_len.get() + count);
+        }
+        true
     }
 
     /// Takes the blocks behind the first off, as the message that they were before they were pushed.

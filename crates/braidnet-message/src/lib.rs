@@ -69,7 +69,7 @@ mod sum;
 mod sync;
 
 pub use arena::{Arena, Charge};
-pub use chain::Blocks;
+pub use chain::{ABSORBED_MAX, Blocks};
 pub use home::{PoolCounters, Scarcity};
 pub use message::Message;
 pub use metadata::{Kind, NOTE_BYTES};

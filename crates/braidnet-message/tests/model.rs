@@ -1,7 +1,7 @@
 //! Messages against a model: whatever is done to a message, its bytes are those of a `Vec<u8>` to which the same was done,
 //! shared bytes never change, sums are right, and in the end every node is home.
 
-use braidnet_message::{Arena, Kind, Message, Pool};
+use braidnet_message::{ABSORBED_MAX, Arena, Kind, Message, Pool};
 use braidnet_wire::checksum::Sum;
 use proptest::prelude::*;
 
@@ -21,6 +21,7 @@ enum Step {
     ShareRange(usize, usize),
     SplitTo(usize),
     PushContinuation,
+    Absorb,
     TakeContinuation,
     PullUp(usize),
     SetSum,
@@ -43,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0usize..300, 0usize..400).prop_map(|(start, len)| Step::ShareRange(start, len)),
         3 => (0usize..400).prop_map(Step::SplitTo),
         5 => Just(Step::PushContinuation),
+        5 => Just(Step::Absorb),
         2 => Just(Step::TakeContinuation),
         2 => (0usize..700).prop_map(Step::PullUp),
         1 => Just(Step::SetSum),
@@ -146,6 +148,22 @@ impl World {
                 self.pairs[which].blocks.extend(pair.blocks);
                 return None;
             }
+            Step::Absorb => {
+                let pair = self.pairs.swap_remove(other?);
+                let which = which.min(self.pairs.len() - 1);
+                let Pair {
+                    message, blocks, ..
+                } = &mut self.pairs[which];
+                if message.absorb(&pair.message) {
+                    assert!(pair.flat().len() <= ABSORBED_MAX);
+                    blocks.last_mut()?.extend(pair.flat());
+                } else if blocks.len() == 1 {
+                    let len = pair.flat().len();
+                    let fits = message.is_unique() && len <= message.tailroom();
+                    assert!(!fits || len > ABSORBED_MAX);
+                }
+                return None;
+            }
             Step::Drop => {
                 self.pairs.swap_remove(which);
                 return None;
@@ -160,7 +178,7 @@ impl World {
         let total: usize = blocks.iter().map(Vec::len).sum();
         let unique = message.is_unique();
         match *step {
-            Step::Allocate { .. } | Step::PushContinuation | Step::Drop => {}
+            Step::Allocate { .. } | Step::PushContinuation | Step::Absorb | Step::Drop => {}
             Step::Prepend(n) => {
                 let fits = n <= message.headroom();
                 let room = message.prepend(n);

@@ -26,9 +26,6 @@ pub(crate) enum Widened {
 /// Bytes that are gathered at least, where there are as many.
 const LEAST_GATHERED: usize = 1024;
 
-/// A message of at most this many bytes is copied behind the one before it, where there is room.
-const SMALL: usize = 512;
-
 impl Pending {
     /// Appends a message; empty ones are not kept.
     pub(crate) fn push(&mut self, message: Message) {
@@ -37,9 +34,8 @@ impl Pending {
             return;
         }
         self.bytes += len;
-        if len <= SMALL
-            && let Some(last) = self.messages.back_mut()
-            && join(last, &message)
+        if let Some(last) = self.messages.back_mut()
+            && last.absorb(&message)
         {
             return;
         }
@@ -114,20 +110,6 @@ impl Pending {
     pub(crate) fn clear(&mut self) -> usize {
         self.messages.clear();
         core::mem::take(&mut self.bytes)
-    }
-}
-
-/// Copies `message` behind `last`; false, and nothing done, where there is no room.
-fn join(last: &mut Message, message: &Message) -> bool {
-    if last.continuation().is_some() {
-        return false;
-    }
-    match last.append(message.total_len()) {
-        Some(room) => {
-            message.copy_to_slice(room);
-            true
-        }
-        None => false,
     }
 }
 

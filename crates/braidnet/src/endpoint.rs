@@ -88,10 +88,15 @@ impl Endpoint {
         self.received_bytes
     }
 
-    /// Data has come.
+    /// Data has come. Where what came before has not been read, little is put with it.
     #[inline]
     pub(crate) fn push(&mut self, message: Message) {
         self.received_bytes += message.total_len();
+        if let Some(last) = self.received.back_mut()
+            && last.absorb(&message)
+        {
+            return;
+        }
         self.received.push_back(message);
     }
 

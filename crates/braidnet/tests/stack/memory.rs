@@ -1,6 +1,7 @@
 //! A stack whose memory is used up: late, but nothing is lost.
 
-use crate::pair::{CLIENT, PORT, SERVER, closed, read, server};
+use crate::pair::{CLIENT, PORT, Pair, SERVER, closed, read, server, text};
+use crate::wire::Impairment;
 use braidnet::device::{Capabilities, memory};
 use braidnet::message::{Message, Run};
 use braidnet::stream::{BucketId, Context, Direction, Key, Module, Next, Stages, State};
@@ -259,4 +260,29 @@ fn what_is_asked_for_without_memory_is_done_when_there_is_some() {
     // RFC 9293 §3.9.1.4: what was sent before has come, and then the end.
     assert_eq!(read(&mut rig.server, rig.answer), b"x");
     assert_eq!(rig.server.receive(rig.answer, &mut [0; 8]), Ok(0));
+}
+
+#[test]
+fn bytes_that_come_one_by_one_and_are_not_read_share_buffers() {
+    const BYTES: usize = 20_000;
+    let mut pair = Pair::with(
+        Capabilities::ip(1500),
+        |config| {
+            config.memory_bytes = 2 << 20;
+            // A segment for each byte.
+            config.tcp.nagle = false;
+        },
+        Impairment::default(),
+    );
+    let (call, answer) = pair.connected();
+    let sent = text(BYTES);
+    for byte in sent.chunks(1) {
+        assert_eq!(pair.client.send(call, byte), Ok(1));
+        pair.settle();
+    }
+    assert_eq!(pair.server.readable(answer), BYTES);
+    assert_eq!(pair.server.send(answer, b"still here"), Ok(10));
+    let mut heard = vec![0; BYTES];
+    assert_eq!(pair.server.receive(answer, &mut heard), Ok(BYTES));
+    assert!(heard == sent);
 }
