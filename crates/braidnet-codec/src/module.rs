@@ -10,10 +10,11 @@ use braidnet_stream::{
     BucketId, ConnectionId, Context, Control, Counter, Direction, Key, Module, Stages, State, Verb,
 };
 use braidnet_wire::address::Tuple;
+use braidnet_wire::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The counters of [`Records`] itself: records completed; connections reset because their stream cannot be cut into records;
-/// pieces and credits lost for want of a buffer or of a connection.
+/// pieces of no connection, or of one that is being reset, dropped.
 pub const OWN_COUNTERS: [&str; 3] = ["records", "unframed", "lost"];
 
 /// What is done with records.
@@ -65,14 +66,17 @@ impl<U: RecordUser> Records<U> {
 const RECORDS: Counter = Counter(0);
 /// Connections reset because their stream cannot be cut into records.
 const UNFRAMED: Counter = Counter(1);
-/// Dropped, or a credit not given: no buffer; or data of no connection.
+/// Dropped: data of no connection, or of one that is being reset.
 const LOST: Counter = Counter(2);
+
+/// How long what TCP is to be told waits for a buffer.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// The streams of one bucket, by slot.
 #[derive(Default)]
 struct Streams {
     slots: Vec<Option<Stream>>,
-    /// Slots that have something to report; empty between calls, kept for its memory.
+    /// Slots that have something to report, each once. Empty between calls, but for what waits for a buffer.
     touched: Vec<usize>,
 }
 
@@ -115,13 +119,27 @@ impl Streams {
         }
     }
 
-    /// Gives windows back what whole records have taken, and gives connections up that cannot be framed.
+    /// Gives windows back what whole records have taken, and gives connections up that cannot be framed. What finds no
+    /// buffer is reported later.
     fn report(&mut self, cx: &mut Context<'_>) {
-        for slot in self.touched.drain(..) {
+        while let Some(&slot) = self.touched.last() {
             if let Some(stream) = self.slots[slot].as_mut() {
+                if !stream.report(cx) {
+                    return cx.wake_at(cx.now() + RETRY);
+                }
                 stream.touched = false;
-                report(stream, cx);
             }
+            self.touched.pop();
+        }
+    }
+
+    /// Forgets a connection.
+    fn close(&mut self, id: ConnectionId) {
+        if let Some(stream) = self.slot(id) {
+            if stream.touched {
+                self.touched.retain(|slot| *slot != id.slot());
+            }
+            self.slots[id.slot()] = None;
         }
     }
 }
@@ -151,7 +169,11 @@ impl Stream {
                 }
             };
             match &mut self.partial {
-                Some(partial) => partial.push_continuation(piece),
+                Some(partial) => {
+                    if !partial.absorb(&piece) {
+                        partial.push_continuation(piece);
+                    }
+                }
                 partial => *partial = Some(piece),
             }
             if step.complete
@@ -173,6 +195,23 @@ impl Stream {
                 None => return true,
             }
         }
+    }
+
+    /// Gives the window back what whole records have taken, or gives the connection up; false if there is no buffer for it.
+    fn report(&mut self, cx: &mut Context<'_>) -> bool {
+        let control = if self.failed {
+            Control::new(Verb::Abort)
+        } else if self.credit > 0 {
+            Control::new(Verb::Credit).value(self.credit)
+        } else {
+            return true;
+        };
+        let Some(message) = control.message(self.id, cx.pool()) else {
+            return false;
+        };
+        self.credit = 0;
+        cx.down(message);
+        true
     }
 }
 
@@ -199,28 +238,9 @@ impl<U: RecordUser> Records<U> {
                     failed: false,
                 });
             }
-            Some(Verb::Closed) if streams.slot(id).is_some() => streams.slots[id.slot()] = None,
+            Some(Verb::Closed) => streams.close(id),
             _ => {}
         }
-    }
-}
-
-/// Gives the window back what whole records have taken, or gives the connection up.
-fn report(stream: &mut Stream, cx: &mut Context<'_>) {
-    let control = if stream.failed {
-        Control::new(Verb::Abort)
-    } else if stream.credit > 0 {
-        Control::new(Verb::Credit).value(stream.credit)
-    } else {
-        return;
-    };
-    match control.message(stream.id, cx.pool()) {
-        Some(message) => {
-            stream.credit = 0;
-            cx.down(message);
-        }
-        // The next record's credit carries this one's.
-        None => cx.count(LOST, 1),
     }
 }
 
@@ -230,7 +250,7 @@ impl<U: RecordUser> Module for Records<U> {
     }
 
     fn stages(&self) -> Stages {
-        Stages::CORE_UP | Stages::AFTER_UP
+        Stages::CORE_UP | Stages::AFTER_UP | Stages::EXPIRE
     }
 
     fn key(&self) -> Key {
@@ -238,15 +258,7 @@ impl<U: RecordUser> Module for Records<U> {
     }
 
     fn counters(&self) -> &'static [&'static str] {
-        &[
-            "records",
-            "unframed",
-            "lost",
-            "bytes",
-            "hash",
-            "samples",
-            "undecoded",
-        ]
+        U::COUNTERS
     }
 
     fn open(&self, _: BucketId) -> Box<dyn State> {
@@ -265,8 +277,181 @@ impl<U: RecordUser> Module for Records<U> {
         streams.report(cx);
     }
 
+    fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {
+        state.of::<Streams>().report(cx);
+    }
+
     fn after(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         self.user.records(run, cx);
         run.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braidnet_message::{Arena, Pool};
+    use braidnet_stream::cluster::ModuleSet;
+    use braidnet_stream::{Buckets, Cluster, ModuleId, Stream as Wired};
+    use braidnet_wire::time::Instant;
+    use std::sync::Arc;
+
+    /// Counts the records that it sees, and sums their bytes.
+    struct Counting;
+
+    const SEEN: Counter = Counter(OWN_COUNTERS.len() as u16);
+    const SUM: Counter = Counter(OWN_COUNTERS.len() as u16 + 1);
+
+    impl RecordUser for Counting {
+        const COUNTERS: &'static [&'static str] = &["records", "unframed", "lost", "seen", "sum"];
+
+        fn records(&self, records: &Run, cx: &mut Context<'_>) {
+            for record in records {
+                cx.count(SEEN, 1);
+                let bytes = record.blocks().flatten();
+                cx.count(SUM, bytes.map(|byte| u64::from(*byte)).sum());
+            }
+        }
+    }
+
+    /// The module alone, with one connection.
+    struct Rig {
+        cluster: Cluster,
+        stream: Arc<Wired>,
+        module: ModuleId,
+        id: ConnectionId,
+        arena: Arc<Arena>,
+        /// What it has told TCP.
+        told: Vec<(Verb, u64)>,
+    }
+
+    impl Rig {
+        fn new(memory_bytes: usize) -> Rig {
+            let mut builder = Wired::builder();
+            let module = builder.push(Records::new(1 << 20, Counting));
+            let stream = builder.build().unwrap();
+            let arena = Arena::new(memory_bytes);
+            let buckets = Buckets::private(&stream, 2, |_| true, |_| true);
+            let mut rig = Rig {
+                cluster: Cluster::new(&stream, ModuleSet::ALL, buckets, &arena),
+                stream,
+                module,
+                id: ConnectionId::new(BucketId(1), 0, 0),
+                arena,
+                told: Vec::new(),
+            };
+            let connected = Control::new(Verb::Connected).message(rig.id, rig.cluster.pool());
+            rig.up(connected.unwrap());
+            rig.turn(Instant::ZERO);
+            rig
+        }
+
+        fn up(&mut self, message: Message) {
+            self.cluster.put_one(self.module, Direction::Up, message);
+        }
+
+        /// A piece of the connection's stream, in a buffer as a device would use.
+        fn piece(&mut self, bytes: &[u8]) -> Message {
+            let mut piece = self.cluster.pool().allocate(64, 1500).unwrap();
+            piece.append(bytes.len()).unwrap().copy_from_slice(bytes);
+            piece.set_connection(self.id.0);
+            piece.set_bucket(self.id.bucket().0);
+            piece
+        }
+
+        fn turn(&mut self, now: Instant) {
+            let told = &mut self.told;
+            self.cluster.turn(now, &mut |run: &mut Run| {
+                for message in run.drain() {
+                    let control = Control::of(&message).unwrap();
+                    told.push((control.verb().unwrap(), control.value));
+                }
+            });
+        }
+
+        fn count(&self, name: &str) -> u64 {
+            self.cluster.counters().value(&self.stream, "records", name)
+        }
+    }
+
+    /// Every buffer there is.
+    fn everything(pool: &mut Pool) -> Vec<Message> {
+        let sizes = [60_000, 4000, 1000, 100, 0];
+        sizes
+            .into_iter()
+            .flat_map(|size| std::iter::from_fn(|| pool.allocate(0, size)).collect::<Vec<_>>())
+            .collect()
+    }
+
+    #[test]
+    fn what_the_user_counts_has_its_own_name() {
+        let mut rig = Rig::new(1 << 20);
+        let piece = rig.piece(b"\x80\0\0\x02\x03\x04\x80\0\0\x01\x05");
+        rig.up(piece);
+        rig.turn(Instant::ZERO);
+        let counted = ["records", "seen", "sum", "lost"].map(|name| rig.count(name));
+        assert_eq!(counted, [2, 2, 12, 0]);
+        assert_eq!(rig.told, [(Verb::Credit, 11)]);
+    }
+
+    #[test]
+    fn what_finds_no_buffer_is_told_later() {
+        for (piece, told) in [
+            (&b"\x80\0\0\x02ok"[..], (Verb::Credit, 6)),
+            (b"\xff\xff\xff\xff", (Verb::Abort, 0)),
+        ] {
+            let mut rig = Rig::new(1 << 20);
+            let piece = rig.piece(piece);
+            let mut hoard = vec![piece.share(rig.cluster.pool()).unwrap()];
+            rig.up(piece);
+            hoard.extend(everything(rig.cluster.pool()));
+            rig.turn(Instant::ZERO);
+            assert_eq!(rig.told, []);
+            let at = rig.cluster.deadline().expect("it tries again");
+            rig.turn(at);
+            assert_eq!(rig.told, []);
+            drop(hoard);
+            let at = rig.cluster.deadline().expect("it goes on trying");
+            rig.turn(at);
+            assert_eq!(rig.told, [told]);
+            assert_eq!(rig.cluster.deadline(), None);
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_closed_has_nothing_more_to_tell() {
+        let mut rig = Rig::new(1 << 20);
+        let piece = rig.piece(b"\x80\0\0\x02ok");
+        let closed = Control::new(Verb::Closed).message(rig.id, rig.cluster.pool());
+        rig.up(piece);
+        let hoard = everything(rig.cluster.pool());
+        rig.turn(Instant::ZERO);
+        rig.up(closed.unwrap());
+        rig.turn(Instant::ZERO);
+        drop(hoard);
+        rig.turn(Instant::from_millis(1000));
+        assert_eq!(rig.told, []);
+        assert_eq!(rig.cluster.deadline(), None);
+    }
+
+    #[test]
+    fn a_record_that_comes_byte_by_byte_shares_buffers() {
+        const BYTES: u32 = 20_000;
+        let mut rig = Rig::new(1 << 20);
+        let mark = rig.piece(&(0x8000_0000 | BYTES).to_be_bytes());
+        rig.up(mark);
+        for at in 0..BYTES {
+            let piece = rig.piece(&[(at % 7) as u8]);
+            rig.up(piece);
+            rig.turn(Instant::ZERO);
+        }
+        let sum = (0..u64::from(BYTES)).map(|at| at % 7).sum();
+        let counted = ["records", "sum", "unframed"].map(|name| rig.count(name));
+        assert_eq!(counted, [1, sum, 0]);
+        assert!(
+            rig.arena.used_bytes() < 256 << 10,
+            "{}",
+            rig.arena.used_bytes()
+        );
     }
 }
