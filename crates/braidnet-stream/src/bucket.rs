@@ -2,7 +2,6 @@
 
 use crate::module::{Key, ModuleId, State};
 use crate::stream::Stream;
-use crate::wheel::TimerId;
 use braidnet_wire::time::Instant;
 use core::fmt;
 
@@ -80,25 +79,8 @@ pub struct Bucket {
     pub(crate) states: Vec<Box<dyn State>>,
     /// The earliest time any module asked to be woken at.
     pub(crate) deadline: Instant,
-    /// The entry in a processor's wheel.
-    pub(crate) armed: Armed,
-}
-
-/// A bucket's entry in a timing wheel.
-#[derive(Clone, Copy)]
-pub(crate) struct Armed {
-    /// When it fires; never, if there is none.
-    pub(crate) at: Instant,
-    /// Whose wheel it is in, and under what name.
-    pub(crate) timer: Option<(u32, TimerId)>,
-}
-
-impl Armed {
-    /// No entry.
-    pub(crate) const NOT: Armed = Armed {
-        at: Instant::MAX,
-        timer: None,
-    };
+    /// When the processors' wheels next fire for it: the earliest of its entries that has not; never, if there is none.
+    pub(crate) armed: Instant,
 }
 
 impl Bucket {
@@ -116,7 +98,7 @@ impl Bucket {
             id,
             states,
             deadline: Instant::MAX,
-            armed: Armed::NOT,
+            armed: Instant::MAX,
         }
     }
 

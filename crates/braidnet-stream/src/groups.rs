@@ -25,11 +25,6 @@ impl Groups {
         }
     }
 
-    /// How many buckets there are.
-    pub(crate) fn buckets(&self) -> usize {
-        self.of_bucket.len()
-    }
-
     /// Takes memory for batches of so many messages, of a bucket each or of one.
     pub(crate) fn reserve(&mut self, messages: usize) {
         let groups = messages.min(self.of_bucket.len()).min(BATCH);

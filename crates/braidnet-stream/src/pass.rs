@@ -1,6 +1,6 @@
 //! The working through of a cluster's queues.
 
-use crate::bucket::{Armed, Bucket, BucketId};
+use crate::bucket::{Bucket, BucketId};
 use crate::cluster::{Parcel, Tail};
 use crate::context::Context;
 use crate::groups::Groups;
@@ -8,15 +8,16 @@ use crate::perimeter::{Buckets, Store};
 use crate::queues::{QueueId, Queues, Stage, reserve};
 use crate::session::Session;
 use crate::stream::{Site, Step, Stream};
-use crate::wheel::Wheel;
+use crate::wheel::{TimerId, Wheel};
 use braidnet_message::{Message, Run};
 use braidnet_wire::time::Instant;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 /// What a cluster's passes need beside the buckets, the buffers and the queues.
 pub(crate) struct Work {
     wheel: Wheel<BucketId>,
-    wheel_id: u32,
+    /// The entry of each bucket in the wheel, live or not: there is never more than one. Where the bucket is shared, the
+    /// entries that other processors have may have made it stale; it then fires for nothing, once.
+    entries: Vec<Option<TimerId>>,
     /// Nothing in the wheel is due before this time.
     pub(crate) due_at: Instant,
     due: Vec<BucketId>,
@@ -31,16 +32,11 @@ pub(crate) struct Work {
     pub(crate) foreign: Vec<Parcel>,
 }
 
-static WHEELS: AtomicU32 = AtomicU32::new(0);
-
-/// Timers that memory is taken for, for each bucket.
-const TIMERS: usize = 4;
-
 impl Work {
     pub(crate) fn new(buckets: u32) -> Work {
         Work {
             wheel: Wheel::new(Instant::ZERO),
-            wheel_id: WHEELS.fetch_add(1, Ordering::Relaxed),
+            entries: vec![None; buckets as usize],
             due_at: Instant::MAX,
             due: Vec::with_capacity(64),
             groups: Groups::new(buckets),
@@ -61,32 +57,26 @@ impl Work {
             reserve(run, messages);
         }
         self.groups.reserve(messages);
-        // A shared bucket may be in the wheels of several processors, one entry being stale.
-        self.wheel.reserve(TIMERS * self.groups.buckets());
+        self.wheel.reserve(self.entries.len());
         self.foreign.reserve(messages);
     }
 
     /// Sees to it that the bucket's deadline is in some processor's wheel.
     #[inline]
     pub(crate) fn arm(&mut self, bucket: &mut Bucket) {
-        if bucket.deadline < bucket.armed.at {
+        if bucket.deadline < bucket.armed {
             self.arm_earlier(bucket);
         }
     }
 
     #[inline(never)]
     fn arm_earlier(&mut self, bucket: &mut Bucket) {
-        if let Some((wheel, timer)) = bucket.armed.timer
-            && wheel == self.wheel_id
-        {
-            self.wheel.cancel(timer);
+        let (entry, at) = (&mut self.entries[bucket.id.index()], bucket.deadline);
+        if !entry.is_some_and(|timer| self.wheel.restart(timer, at)) {
+            *entry = Some(self.wheel.start(at, bucket.id));
         }
-        let timer = self.wheel.start(bucket.deadline, bucket.id);
-        self.due_at = self.due_at.min(bucket.deadline);
-        bucket.armed = Armed {
-            at: bucket.deadline,
-            timer: Some((self.wheel_id, timer)),
-        };
+        self.due_at = self.due_at.min(at);
+        bucket.armed = at;
     }
 
     /// Sends what waits in a queue to whoever has its bucket or its module.

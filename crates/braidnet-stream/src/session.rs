@@ -1,6 +1,6 @@
 //! One entry of a bucket's perimeter.
 
-use crate::bucket::{Armed, Bucket};
+use crate::bucket::Bucket;
 use crate::context::Context;
 use crate::module::{Direction, ModuleId, Stages};
 use crate::pass::{Came, Work};
@@ -96,7 +96,11 @@ fn attend<'c>(cx: &mut Context<'c>, module: ModuleId, direction: Direction) -> &
 /// Calls the modules whose `cores` are turned here because the bucket's time has come, if it has; these as a mask.
 #[inline(never)]
 fn expire(bucket: &mut Bucket, cores: u64, cx: &mut Context<'_>) -> u32 {
-    bucket.armed = Armed::NOT;
+    // Nothing is lost with an entry that another processor's wheel has made stale: that one fires later.
+    if bucket.armed > cx.now {
+        return 0;
+    }
+    bucket.armed = Instant::MAX;
     if bucket.deadline > cx.now {
         return 0;
     }
