@@ -24,7 +24,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The time, read once for the whole turn.
+    /// The time, read once for the whole turn; in a core never earlier than what any core saw in this bucket before.
     #[inline]
     pub fn now(&self) -> Instant {
         self.now

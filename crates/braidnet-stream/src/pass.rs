@@ -356,6 +356,9 @@ impl Pass {
                 shared.take_left(guarded, |queue, message| cx.queues.push(queue, message));
             }
             let before = cx.queues.count(outgoing);
+            // Another processor that was here before may have read the clock later.
+            let later = guarded.later(cx.now);
+            let read = core::mem::replace(&mut cx.now, later);
             Session {
                 bucket: &mut guarded.bucket,
                 cores: self.cores,
@@ -363,6 +366,7 @@ impl Pass {
                 work,
             }
             .run(came, inner);
+            cx.now = read;
             if draining || cx.queues.count(outgoing) == before {
                 return;
             }

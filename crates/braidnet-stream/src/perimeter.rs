@@ -28,6 +28,7 @@ use crate::queues::QueueId;
 use crate::stream::Stream;
 use braidnet_message::Message;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
+use braidnet_wire::time::Instant;
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
 
@@ -46,6 +47,8 @@ pub(crate) struct SharedBucket {
 
 pub(crate) struct Guarded {
     pub(crate) bucket: Bucket,
+    /// The latest time at which it was entered: for those inside, time never goes back.
+    now: Instant,
     outbox: Vec<(QueueId, Message)>,
 }
 
@@ -82,6 +85,7 @@ impl Buckets {
                 let bucket = Bucket::open(BucketId(id as u16), stream, &has);
                 let guarded = Guarded {
                     bucket,
+                    now: Instant::ZERO,
                     outbox: Vec::new(),
                 };
                 SharedBucket {
@@ -199,6 +203,12 @@ impl SharedBucket {
 }
 
 impl Guarded {
+    /// The time of an entry by a processor whose turn began at `now`.
+    pub(crate) fn later(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
     /// Leaves a message for the drainer.
     pub(crate) fn leave(&mut self, queue: QueueId, message: Message) {
         self.outbox.push((queue, message));

@@ -59,6 +59,30 @@ impl Module for Waking {
     }
 }
 
+/// Writes the time at which it sees a message where its position is.
+struct Stamping;
+
+impl Module for Stamping {
+    fn name(&self) -> &'static str {
+        "stamping"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::CORE_DOWN
+    }
+
+    fn key(&self) -> Key {
+        Key::Connection
+    }
+
+    fn core(&self, _: &mut dyn State, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        let now = cx.now();
+        for message in run.iter_mut() {
+            message.set_position(now.nanos());
+        }
+    }
+}
+
 /// So many processors over the same buckets, and the single module of their stream.
 fn processors(module: impl Module, count: usize, lock: LockKind) -> (Vec<Cluster>, ModuleId) {
     let mut builder = Stream::builder();
@@ -136,6 +160,18 @@ fn timers_do_not_multiply_where_processors_take_turns_to_arm_them() {
     // The bucket's time comes every so often; a stale entry may be left in either wheel.
     let entries = entries() - before;
     assert!((9..=12).contains(&entries), "{entries} entries");
+}
+
+#[test]
+fn time_does_not_go_back_in_a_bucket_when_a_slower_processor_enters() {
+    let (mut clusters, module) = processors(Stamping, 2, LockKind::Adaptive);
+    let mut taken = Vec::new();
+    for (processor, bucket, nanos) in [(0, 1, 20), (1, 1, 10), (1, 2, 10), (1, 1, 30)] {
+        let cluster = &mut clusters[processor];
+        put(cluster, module, bucket, 0);
+        cluster.turn(Instant::from_nanos(nanos), &mut device(8, &mut taken));
+    }
+    assert_eq!(taken, [(1, 20), (1, 20), (2, 10), (1, 30)]);
 }
 
 proptest! {
