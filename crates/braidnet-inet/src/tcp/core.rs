@@ -360,7 +360,7 @@ impl Tcp {
     /// Wakes every connection whose time has come.
     pub(super) fn deadlines(&self, table: &mut Table, cx: &mut Context<'_>) {
         let mut from = 0;
-        while let Some(slot) = table.due(from, cx.now()) {
+        while let Some(slot) = table.take_due(from, cx.now()) {
             from = slot + 1;
             let now = cx.now();
             let Some(connection) = table.touch(slot) else {

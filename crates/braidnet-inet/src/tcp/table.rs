@@ -133,9 +133,11 @@ impl Table {
         Some(connection)
     }
 
-    /// A slot at or after `from` whose time has come.
-    pub(super) fn due(&self, from: usize, now: Instant) -> Option<usize> {
-        (from..self.slots.len()).find(|&slot| self.slots[slot].deadline <= now)
+    /// Takes the deadline of a slot at or after `from` whose time has come; what it waits for next is known when it settles.
+    pub(super) fn take_due(&mut self, from: usize, now: Instant) -> Option<usize> {
+        let slot = (from..self.slots.len()).find(|&slot| self.slots[slot].deadline <= now)?;
+        self.slots[slot].deadline = Instant::MAX;
+        Some(slot)
     }
 
     /// The earliest deadline of all.

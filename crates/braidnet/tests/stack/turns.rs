@@ -32,6 +32,7 @@ fn a_turn_says_when_the_next_is_due() {
         let count = pair.client.counters().get("tcp.retransmitted").copied();
         if count == Some(retransmitted.len() as u64 + 1) {
             retransmitted.push(now);
+            assert!(next > now, "what has been done is due again");
         }
         if retransmitted.len() == 3 {
             break;
