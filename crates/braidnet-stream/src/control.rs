@@ -85,6 +85,8 @@ impl Control {
     pub const REFUSED: u32 = 3;
     /// Detail of [`Verb::Closed`]: no room for another connection, or the address is in use.
     pub const NO_ROOM: u32 = 4;
+    /// Detail of [`Verb::Closed`]: no memory for another connection.
+    pub const NO_MEMORY: u32 = 5;
 
     /// A control of this verb, everything else zero.
     pub fn new(verb: Verb) -> Control {

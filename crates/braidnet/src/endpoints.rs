@@ -13,6 +13,8 @@ pub(crate) struct Endpoints {
     /// By bucket and slot.
     slots: Vec<Vec<Option<Box<Endpoint>>>>,
     pub(crate) events: VecDeque<Event>,
+    /// What TCP has answered to the last request to open a connection: which it is, or the [detail](Control) of why there is none.
+    pub(crate) opened: Option<Result<Connection, u32>>,
 }
 
 impl Endpoints {
@@ -21,6 +23,7 @@ impl Endpoints {
         Endpoints {
             slots: (0..buckets).map(|_| Vec::new()).collect(),
             events: VecDeque::new(),
+            opened: None,
         }
     }
 
@@ -33,12 +36,6 @@ impl Endpoints {
             .get_mut(connection.slot())?
             .as_deref_mut()?;
         (endpoint.id == connection).then_some(endpoint)
-    }
-
-    /// Those of one bucket.
-    pub(crate) fn in_bucket(&self, bucket: BucketId) -> impl Iterator<Item = &Endpoint> {
-        let slots = self.slots.get(bucket.index());
-        slots.into_iter().flatten().flatten().map(Box::as_ref)
     }
 
     /// Forgets a connection, if it is still known under this number.
@@ -72,7 +69,12 @@ impl Endpoints {
             return;
         };
         if verb == Verb::Opening {
+            self.opened = Some(Ok(connection));
             return self.enter(connection, control.tuple);
+        }
+        if verb == Verb::Closed && connection == unopened(connection.bucket()) {
+            self.opened = Some(Err(control.detail));
+            return;
         }
         let known = self.get(connection).is_some();
         if verb == Verb::Connected && !known {
@@ -116,4 +118,9 @@ impl Endpoints {
         }
         slots[connection.slot()] = Some(Box::new(Endpoint::new(connection, tuple)));
     }
+}
+
+/// What a request to open a connection in `bucket` goes under, and its refusal.
+pub(crate) fn unopened(bucket: BucketId) -> Connection {
+    ConnectionId::new(bucket, u32::MAX, 0)
 }

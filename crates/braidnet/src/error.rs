@@ -47,7 +47,7 @@ pub enum ConnectError {
     /// Every source port is taken for this peer.
     #[error("every source port is in use for this peer")]
     NoPort,
-    /// No buffer.
+    /// No buffer, or no memory for another connection.
     #[error("the stack's memory is used up")]
     NoMemory,
 }
@@ -146,7 +146,7 @@ impl CloseReason {
             Control::RESET => CloseReason::Reset,
             Control::TIMED_OUT => CloseReason::TimedOut,
             Control::REFUSED => CloseReason::Refused,
-            Control::NO_ROOM => CloseReason::NoRoom,
+            Control::NO_ROOM | Control::NO_MEMORY => CloseReason::NoRoom,
             _ => CloseReason::Closed,
         }
     }

@@ -6,7 +6,7 @@ pub use datagrams::Received;
 
 use crate::config::StackConfig;
 use crate::endpoint::Phase;
-use crate::endpoints::Endpoints;
+use crate::endpoints::{Endpoints, unopened};
 use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
 use crate::inboxes::Inboxes;
 use crate::wiring::{self, Above, Plain, Wiring};
@@ -218,25 +218,25 @@ impl Stack {
         Err(ConnectError::NoPort)
     }
 
-    /// `None` if the tuple is taken.
+    /// `None` if the tuple is taken, or its bucket full.
     fn try_connect(&mut self, tuple: Tuple) -> Result<Option<Connection>, ConnectError> {
         let (bucket, _) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
         let message = {
             let pool = self.cluster.pool();
             let control = Control::new(Verb::Connect).tuple(tuple);
-            control.message(ConnectionId::new(bucket, u32::MAX, 0), pool)
+            control.message(unopened(bucket), pool)
         };
         let Some(message) = message else {
             return Err(ConnectError::NoMemory);
         };
         self.down.push(message);
+        self.endpoints.opened = None;
         self.pass(0);
-        let opened = self
-            .endpoints
-            .in_bucket(bucket)
-            .find(|endpoint| endpoint.tuple == tuple && endpoint.state == Phase::Opening)
-            .map(|endpoint| endpoint.id);
-        Ok(opened)
+        match self.endpoints.opened {
+            Some(Ok(connection)) => Ok(Some(connection)),
+            Some(Err(Control::NO_MEMORY)) => Err(ConnectError::NoMemory),
+            Some(Err(_)) | None => Ok(None),
+        }
     }
 
     /// Copies `bytes` into the connection's send buffer, as many as it has room for; they leave with the next turn. How

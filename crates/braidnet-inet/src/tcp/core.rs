@@ -316,7 +316,11 @@ impl Tcp {
             Ok(id) => (Control::new(Verb::Opening), id),
             Err(reason) => {
                 cx.count(reason, 1);
-                let closed = Control::new(Verb::Closed).detail(Control::NO_ROOM);
+                let detail = match reason {
+                    NO_MEMORY => Control::NO_MEMORY,
+                    _ => Control::NO_ROOM,
+                };
+                let closed = Control::new(Verb::Closed).detail(detail);
                 (closed, ConnectionId::new(bucket, u32::MAX, 0))
             }
         };

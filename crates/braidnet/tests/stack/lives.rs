@@ -1,10 +1,12 @@
 //! How connections begin and end.
 
 use crate::pair::{BOTH_MEDIA, PORT, Pair, closed, read, server, text};
+use crate::wire::Impairment;
 use braidnet::device::Capabilities;
 use braidnet::inet::tcp::ListenError;
 use braidnet::stream::Next;
 use braidnet::{CloseReason, ConnectError, Duration, Event, ReceiveError, SendError};
+use std::collections::HashSet;
 
 #[test]
 fn one_side_closes_and_the_other_goes_on() {
@@ -276,4 +278,38 @@ fn a_peer_that_vanishes_is_given_up() {
         // RFC 9293 §3.8.3: R2 corresponds to at least 100 seconds.
         assert!((100..1800).contains(&took.as_secs()), "{took:?}");
     }
+}
+
+#[test]
+fn a_port_that_is_in_use_is_not_given_out_again() {
+    const PORTS: usize = 1 << 14;
+    let mut pair = Pair::with(
+        Capabilities::ip(1500),
+        |config| config.connections = 2 * PORTS,
+        Impairment::default(),
+    );
+    // Nobody answers: the connections stay half-open.
+    let nobody = ([10, 77, 0, 99], PORT).into();
+    let calls: HashSet<_> = (0..PORTS)
+        .map(|_| pair.client.connect(nobody).unwrap())
+        .collect();
+    assert_eq!(calls.len(), PORTS);
+    assert_eq!(pair.client.connect(nobody), Err(ConnectError::NoPort));
+    // Another peer has ports of its own.
+    let other = pair.client.connect(([10, 77, 0, 98], PORT).into()).unwrap();
+    assert!(!calls.contains(&other));
+}
+
+#[test]
+fn a_connection_for_which_there_is_no_memory_is_refused_at_once() {
+    let mut pair = Pair::with(
+        Capabilities::ip(1500),
+        |config| config.memory_bytes = 2 << 20,
+        Impairment::default(),
+    );
+    let nobody = ([10, 77, 0, 99], PORT).into();
+    let refused = (0..1 << 14).find_map(|_| pair.client.connect(nobody).err());
+    assert_eq!(refused, Some(ConnectError::NoMemory));
+    let counted = pair.client.counters();
+    assert_eq!(counted.get("tcp.no_memory"), Some(&1), "{counted:?}");
 }
