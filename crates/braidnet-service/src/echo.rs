@@ -3,7 +3,7 @@
 use crate::pending::Pending;
 use braidnet::message::Message;
 use braidnet::wire::address::Tuple;
-use braidnet::{DatagramService, Io, Service, Session};
+use braidnet::{DatagramService, Duration, Io, Service, Session};
 
 /// The echo service (RFC 862), over TCP and over UDP.
 ///
@@ -31,10 +31,13 @@ struct Echoing {
     ended: bool,
 }
 
+/// How long it waits when the stack has no buffer.
+const RETRY: Duration = Duration::from_millis(20);
+
 impl Echoing {
     /// Sends what there is space for, and lets the peer send as much again.
     fn send_pending(&mut self, io: &mut Io<'_, '_>) {
-        while let Some(message) = self.pending.pop() {
+        while let Some(message) = self.next(io) {
             let len = message.total_len();
             match io.send(message) {
                 Ok(()) => io.took(len),
@@ -44,9 +47,23 @@ impl Echoing {
                 }
             }
         }
-        if self.ended {
+        if self.ended && self.pending.is_empty() {
             io.close();
         }
+    }
+
+    /// The next bytes to go back: no more at once than there is space for sooner or later. The peer's segments may be longer.
+    fn next(&mut self, io: &mut Io<'_, '_>) -> Option<Message> {
+        let mut message = self.pending.pop()?;
+        if message.total_len() <= io.mss() {
+            return Some(message);
+        }
+        let first = message.split_to(io.mss(), io.pool());
+        self.pending.push_front(message);
+        if first.is_none() {
+            io.wake_at(io.now() + RETRY);
+        }
+        first
     }
 }
 
@@ -60,7 +77,10 @@ impl Session for Echoing {
         let len = message.total_len();
         match io.send(message) {
             Ok(()) => io.took(len),
-            Err(message) => self.pending.push(message),
+            Err(message) => {
+                self.pending.push(message);
+                self.send_pending(io);
+            }
         }
     }
 
@@ -70,6 +90,10 @@ impl Session for Echoing {
 
     fn end_of_data(&mut self, io: &mut Io<'_, '_>) {
         self.ended = true;
+        self.send_pending(io);
+    }
+
+    fn wake(&mut self, io: &mut Io<'_, '_>) {
         self.send_pending(io);
     }
 }

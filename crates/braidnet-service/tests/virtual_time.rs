@@ -33,6 +33,17 @@ const BIG: usize = 4 << 20;
 
 impl World {
     fn new(test: &str, architecture: Architecture) -> World {
+        World::of(test, architecture, 1500, 256 << 10, Files::new())
+    }
+
+    /// With packets of at most `mtu` bytes, and `send_buffer` bytes for what each of the server's connections sends.
+    fn of(
+        test: &str,
+        architecture: Architecture,
+        mtu: usize,
+        send_buffer: u32,
+        files: Files,
+    ) -> World {
         let directory = std::env::temp_dir().join(format!(
             "braidnet-{test}-{architecture}-{}",
             std::process::id()
@@ -40,10 +51,11 @@ impl World {
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("small"), b"small").unwrap();
         std::fs::write(directory.join("big"), vec![7; BIG]).unwrap();
-        let (near, far) = memory::wire(Capabilities::ip(1500), 4096);
+        let (near, far) = memory::wire(Capabilities::ip(mtu), 4096);
         let client = Stack::new(&StackConfig::new("10.0.0.1".parse().unwrap()), near).unwrap();
-        let files = Files::new();
-        let server = ServerBuilder::new(StackConfig::new("10.0.0.2".parse().unwrap()))
+        let mut config = StackConfig::new("10.0.0.2".parse().unwrap());
+        config.tcp.send_buffer_bytes = send_buffer;
+        let server = ServerBuilder::new(config)
             .architecture(architecture, 2)
             .tcp(7, Echo)
             .tcp(9, Discard)
@@ -412,4 +424,28 @@ fn a_file_that_shrinks_ends_the_connection() {
                 .then_some(())
         });
     });
+}
+
+#[test]
+fn segments_as_long_as_the_send_buffer_find_space() {
+    for architecture in Architecture::ALL {
+        let mut world = World::of("long", architecture, 65_535, 64 << 10, Files::new());
+        // What one message takes leaves less than a quarter to be told of, and too little for one of these.
+        let echo = world.connect(7);
+        world.say(echo, &[1; 100]);
+        world.hear(echo, &[1; 100]);
+        let mut long = vec![2; 65_480];
+        world.say(echo, &long);
+        *long.last_mut().unwrap() = 3;
+        world.say(echo, &long);
+        assert_eq!(world.hear(echo, &[3]).len(), 130_960);
+        let http = world.connect(80);
+        world.say(http, b"GET /small HTTP/1.1\r\nHost: a\r\n\r\n");
+        world.hear(http, b"\r\n\r\nsmall");
+        world.say(
+            http,
+            b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        );
+        assert!(world.hear_all(http).len() > BIG);
+    }
 }

@@ -81,7 +81,8 @@ impl Io<'_, '_> {
         self.slot.space
     }
 
-    /// The best size of a message to send, in bytes: what goes into one segment.
+    /// The best size of a message to send, in bytes: what goes into one segment. For so many bytes there is
+    /// [`space`](Io::space) sooner or later.
     pub fn mss(&self) -> usize {
         self.slot.mss
     }
@@ -104,7 +105,8 @@ impl Io<'_, '_> {
     /// Sends a message as it is, without copying.
     ///
     /// # Errors
-    /// Hands it back if there is not [`space`](Io::space) for all of it, or if the session has closed.
+    /// Hands it back if there is not [`space`](Io::space) for all of it, or if the session has closed. For a message longer
+    /// than [`mss`](Io::mss), as one received may be, there may never be: split it.
     pub fn send(&mut self, mut message: Message) -> Result<(), Message> {
         let len = message.total_len() as u64;
         if self.slot.closing || len > self.slot.space {
@@ -268,8 +270,10 @@ impl Services {
             id,
             tuple: control.tuple,
             space: control.value,
-            // A message that does not fit the whole send buffer could never be sent.
-            mss: (control.detail as usize).min(control.value as usize).max(1),
+            // Space is reported in quarters of the send buffer: half of it comes free for certain.
+            mss: (control.detail as usize)
+                .min(control.value as usize / 2)
+                .max(1),
             taken: 0,
             asks: None,
             closing: false,
