@@ -386,20 +386,13 @@ fn respond(
         Ok(found) => found,
         Err(Missing::NotFound) => {
             return (
-                plain(Status::NotFound, now, keep_alive, request.head_only),
+                plain(Status::NotFound, now, keep_alive, Some(request)),
                 None,
             );
         }
         Err(Missing::Failed) => {
-            return (
-                plain(
-                    Status::InternalServerError,
-                    now,
-                    keep_alive,
-                    request.head_only,
-                ),
-                None,
-            );
+            let status = Status::InternalServerError;
+            return (plain(status, now, keep_alive, Some(request)), None);
         }
         Err(Missing::Directory) => {
             let head = Head::new(Status::MovedPermanently, now)

@@ -150,8 +150,13 @@ impl Head {
     }
 }
 
-/// A whole response that says no more than its status; without its body if `head_only`.
-pub(super) fn plain(status: Status, now: SystemTime, keep_alive: bool, head_only: bool) -> Vec<u8> {
+/// A whole response that says no more than its status; `request` is what it answers, if that was one.
+pub(super) fn plain(
+    status: Status,
+    now: SystemTime,
+    keep_alive: bool,
+    request: Option<&Request>,
+) -> Vec<u8> {
     let body = format!("{} {}\n", status as u16, status.reason());
     let mut head = Head::new(status, now);
     if status == Status::MethodNotAllowed {
@@ -160,9 +165,9 @@ pub(super) fn plain(status: Status, now: SystemTime, keep_alive: bool, head_only
     let mut bytes = head
         .field("Content-Type", "text/plain; charset=utf-8")
         .field("Content-Length", body.len())
-        .connection(keep_alive, false)
+        .connection(keep_alive, request.is_some_and(|request| request.old))
         .finish();
-    if !head_only {
+    if !request.is_some_and(|request| request.head_only) {
         bytes.extend(body.as_bytes());
     }
     bytes
@@ -312,14 +317,43 @@ mod tests {
 
     #[test]
     fn refusals_say_what_would_be_taken() {
-        let text =
-            String::from_utf8(plain(Status::MethodNotAllowed, seconds(0), false, false)).unwrap();
+        let refused = plain(Status::MethodNotAllowed, seconds(0), false, None);
+        let text = String::from_utf8(refused).unwrap();
         assert_eq!(
             text,
             "HTTP/1.1 405 Method Not Allowed\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nAllow: GET, HEAD\r\n\
              Content-Type: text/plain; charset=utf-8\r\nContent-Length: 23\r\nConnection: close\r\n\r\n405 Method Not Allowed\n"
         );
-        assert!(plain(Status::NotFound, seconds(0), true, true).ends_with(b"\r\n\r\n"));
+    }
+
+    #[test]
+    fn who_is_refused_hears_whether_the_connection_goes_on() {
+        let rows = [
+            (
+                "HEAD /f HTTP/1.1\r\nHost: a\r\n\r\n",
+                true,
+                "length: 14\r\n\r\n",
+            ),
+            (
+                "GET /f HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+                true,
+                "\r\nconnection: keep-alive\r\n\r\n404 not found\n",
+            ),
+            (
+                "GET /f HTTP/1.0\r\n\r\n",
+                false,
+                "\r\nconnection: close\r\n\r\n404 not found\n",
+            ),
+        ];
+        for (text, keep_alive, end) in rows {
+            let Parsed::Request(_, request) = parse(text.as_bytes()) else {
+                panic!("{text}")
+            };
+            assert_eq!(request.keep_alive, keep_alive, "{text}");
+            let bytes = plain(Status::NotFound, seconds(0), keep_alive, Some(&request));
+            let answer = String::from_utf8(bytes).unwrap().to_ascii_lowercase();
+            assert!(answer.ends_with(end), "{answer:?}");
+        }
     }
 
     #[test]

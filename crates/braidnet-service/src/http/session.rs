@@ -234,7 +234,7 @@ impl Conversation {
         self.phase = Phase::Sending;
         self.progress = io.now();
         io.wake_at(io.now() + STALL_TIME);
-        let response = plain(status, SystemTime::now(), false, false);
+        let response = plain(status, SystemTime::now(), false, None);
         for piece in response.chunks(io.mss()) {
             match io.allocate(piece.len()) {
                 Some(mut message) => {
