@@ -10,7 +10,9 @@ use braidnet::{
 };
 use braidnet_service::http::{FileReader, Files, HEAD_TIME, IDLE_TIME, STALL_TIME};
 use braidnet_service::{Chargen, Daytime, Discard, Echo};
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// A client and a server.
 struct World {
@@ -447,5 +449,35 @@ fn segments_as_long_as_the_send_buffer_find_space() {
             b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
         );
         assert!(world.hear_all(http).len() > BIG);
+    }
+}
+
+thread_local! {
+    /// Whether the clock of this test is broken.
+    static BROKEN: Cell<bool> = const { Cell::new(false) };
+}
+
+#[test]
+fn a_reader_that_panics_costs_one_connection_its_response() {
+    fn clock() -> SystemTime {
+        assert!(!BROKEN.get(), "planted: the clock is broken");
+        SystemTime::UNIX_EPOCH
+    }
+    for architecture in Architecture::ALL {
+        let files = Files::with_clock(clock);
+        let mut world = World::of("panic", architecture, 1500, 256 << 10, files);
+        let request = b"GET /small HTTP/1.1\r\nHost: a\r\n\r\n";
+        let unlucky = world.connect(80);
+        BROKEN.set(true);
+        world.say(unlucky, request);
+        world.until(|world| {
+            world
+                .is_closed_by(unlucky, CloseReason::Reset)
+                .then_some(())
+        });
+        BROKEN.set(false);
+        let next = world.connect(80);
+        world.say(next, request);
+        world.hear(next, b"\r\n\r\nsmall");
     }
 }

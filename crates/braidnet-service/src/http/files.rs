@@ -2,7 +2,8 @@
 //!
 //! A connection has one [`Errand`] out at a time, so the queue is never longer than there are connections. An errand
 //! carries an empty message as its envelope: it comes back through the stack's mailboxes with the segments that were read
-//! behind it, and always comes back, because the envelope was there before.
+//! behind it, and always comes back, because the envelope was there before: even where the work panics, which costs that
+//! connection its response and nobody else anything.
 
 use super::request::Request;
 use super::response::{Facts, Head, Status, content_type, decide, plain};
@@ -16,6 +17,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -31,6 +33,16 @@ impl Files {
     /// None yet.
     pub fn new() -> Files {
         Files::default()
+    }
+
+    /// The same, with the time of day from `clock` in place of the system's.
+    pub fn with_clock(clock: fn() -> SystemTime) -> Files {
+        Files {
+            queue: Arc::new(Queue {
+                clock,
+                ..Queue::default()
+            }),
+        }
     }
 
     /// A service of the files of the directory at `path`.
@@ -134,14 +146,25 @@ impl Transfer {
 
 /// How an errand ended: the note in its envelope.
 pub(super) const DONE: u32 = 0;
-/// The file could not be read to its end, or the memory of the stack is used up: the response cannot be completed.
+/// The file could not be read to its end, the memory of the stack is used up, or the reader panicked: the response cannot be
+/// completed.
 pub(super) const FAILED: u32 = 1;
 
 /// Errands that wait for a thread.
-#[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     more: Condvar,
+    clock: fn() -> SystemTime,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue {
+            waiting: Mutex::default(),
+            more: Condvar::new(),
+            clock: SystemTime::now,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -193,6 +216,11 @@ impl Queue {
         waiting.errands.clear();
         drop(waiting);
         self.more.notify_all();
+    }
+
+    /// The time of day.
+    pub(super) fn now(&self) -> SystemTime {
+        (self.clock)()
     }
 
     fn is_closed(&self) -> bool {
@@ -253,7 +281,9 @@ impl FileReader {
                 open: None,
             },
         };
-        let transfer = desk.carry_out(errand.work, errand.max);
+        // Nothing outlives a panic in there but the segments, which go back with a note that they are not whole.
+        let transfer = catch_unwind(AssertUnwindSafe(|| desk.carry_out(errand.work, errand.max)))
+            .unwrap_or(Err(GivenUp));
         let mut envelope = desk.segments.finish();
         match transfer {
             Ok(transfer) => {
@@ -290,7 +320,7 @@ impl Desk<'_> {
                 request,
                 keep_alive,
             } => {
-                let (head, transfer) = respond(&root, &request, keep_alive, SystemTime::now());
+                let (head, transfer) = respond(&root, &request, keep_alive, self.queue.now());
                 self.write(&head)?;
                 transfer
             }

@@ -11,7 +11,6 @@ use braidnet::wire::address::Tuple;
 use braidnet::{Instant, Io, Service, Session};
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
-use std::time::SystemTime;
 
 /// The files of a directory, over HTTP/1.1. Made by [`Files::directory`](super::Files::directory).
 pub struct Http {
@@ -234,7 +233,7 @@ impl Conversation {
         self.phase = Phase::Sending;
         self.progress = io.now();
         io.wake_at(io.now() + STALL_TIME);
-        let response = plain(status, SystemTime::now(), false, None);
+        let response = plain(status, self.queue.now(), false, None);
         for piece in response.chunks(io.mss()) {
             match io.allocate(piece.len()) {
                 Some(mut message) => {
