@@ -27,9 +27,9 @@ pub struct TtcpConfig {
     pub connections: usize,
     /// TCP or UDP.
     pub transport: Transport,
-    /// How many messages are measured at least, over all connections.
+    /// How many messages are measured at least, over all connections: 1 to 10^12.
     pub messages: u64,
-    /// How many messages go before, unmeasured.
+    /// How many messages go before, unmeasured: at most 10^12.
     pub warmup: u64,
     /// Bytes of a message: 1 to 16 MiB; under UDP what a datagram can hold; under [`Presentation::Xdr`] a multiple of four of at
     /// least 8 (a record mark of four bytes stands before each under TCP and is not counted).
@@ -99,6 +99,8 @@ pub const MAX_MTU: usize = 65_535;
 pub const MAX_PROCESSORS: usize = 256;
 /// Most of [`TtcpConfig::connections`]: each needs a port of the far end's in its processor's share of them.
 pub const MAX_CONNECTIONS: usize = 10_000;
+/// Most messages, so that neither their number nor their bytes overflow.
+pub const MAX_MESSAGES: u64 = 1_000_000_000_000;
 /// Most bytes of [`TtcpConfig::size`].
 pub const MAX_SIZE: usize = 16 << 20;
 /// Most of [`TtcpConfig::batch`].
@@ -116,28 +118,38 @@ impl TtcpConfig {
     /// # Errors
     /// [`ConfigError`], a sentence for whoever set it.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let within = |what, value: usize, least: usize, most: usize| {
+        let within = |what, value: u64, least: u64, most: u64| {
             if (least..=most).contains(&value) {
                 Ok(())
             } else {
                 Err(ConfigError::OutOfRange {
                     what,
-                    value: value as u64,
-                    least: least as u64,
-                    most: most as u64,
+                    value,
+                    least,
+                    most,
                 })
             }
         };
-        within("processors", self.processors, 1, MAX_PROCESSORS)?;
-        within("connections", self.connections, 1, MAX_CONNECTIONS)?;
-        within("the size of a message", self.size, 1, MAX_SIZE)?;
-        within("the MTU", self.mtu, MIN_MTU, MAX_MTU)?;
-        within("the batch", self.batch, 1, MAX_BATCH)?;
-        let (least, most) = (MIN_WINDOW_BYTES as usize, MAX_WINDOW_BYTES as usize);
-        within("the window", self.window_bytes as usize, least, most)?;
+        let sized = |what, value: usize, least: usize, most: usize| {
+            within(what, value as u64, least as u64, most as u64)
+        };
+        sized("processors", self.processors, 1, MAX_PROCESSORS)?;
+        sized("connections", self.connections, 1, MAX_CONNECTIONS)?;
+        sized("the size of a message", self.size, 1, MAX_SIZE)?;
+        sized("the MTU", self.mtu, MIN_MTU, MAX_MTU)?;
+        sized("the batch", self.batch, 1, MAX_BATCH)?;
+        let (least, most) = (MIN_WINDOW_BYTES.into(), MAX_WINDOW_BYTES.into());
+        within("the window", self.window_bytes.into(), least, most)?;
         if self.messages == 0 {
             return Err(ConfigError::NoMessages);
         }
+        within("the number of messages", self.messages, 1, MAX_MESSAGES)?;
+        within(
+            "the number of messages before",
+            self.warmup,
+            0,
+            MAX_MESSAGES,
+        )?;
         self.validate_message()?;
         let takers = self.takers();
         if self.device_queues == 0 || self.device_queues > takers {
@@ -431,6 +443,20 @@ mod tests {
                     ..good()
                 },
                 "at least one message must be measured",
+            ),
+            (
+                TtcpConfig {
+                    messages: u64::MAX,
+                    ..good()
+                },
+                "the number of messages cannot be 18446744073709551615: from 1 to 1000000000000",
+            ),
+            (
+                TtcpConfig {
+                    warmup: u64::MAX,
+                    ..good()
+                },
+                "the number of messages before cannot be 18446744073709551615: from 0 to 1000000000000",
             ),
             (
                 TtcpConfig {
