@@ -10,28 +10,44 @@ use braidnet::wire::address::Tuple;
 use braidnet::{
     Architecture, Event, Instant, Io, ServerBuilder, Service, Session, Stack, StackConfig,
 };
+use std::collections::VecDeque;
 use std::error::Error;
 
 /// Sends everything back.
 struct Echo;
 
-/// One connection's side of it: nothing to remember.
-struct Nothing;
+/// One connection's side of it: what there was no space to send back yet.
+#[derive(Default)]
+struct Waiting(VecDeque<Message>);
 
 impl Service for Echo {
     fn open(&self, _: &Tuple) -> Box<dyn Session> {
-        Box::new(Nothing)
+        Box::new(Waiting::default())
     }
 }
 
-impl Session for Nothing {
-    fn data(&mut self, message: Message, io: &mut Io<'_, '_>) {
-        let bytes = message.total_len();
-        match io.send(message) {
-            Ok(()) => io.took(bytes),
-            // No space: a peer that does not read what comes back gets no more.
-            Err(_) => io.abort(),
+impl Waiting {
+    /// Sends what there is space for. A peer that does not read what comes back gets no more: only what went back counts as
+    /// taken, so that its window bounds what waits here.
+    fn send(&mut self, io: &mut Io<'_, '_>) {
+        while let Some(message) = self.0.pop_front() {
+            let bytes = message.total_len();
+            match io.send(message) {
+                Ok(()) => io.took(bytes),
+                Err(message) => return self.0.push_front(message),
+            }
         }
+    }
+}
+
+impl Session for Waiting {
+    fn data(&mut self, message: Message, io: &mut Io<'_, '_>) {
+        self.0.push_back(message);
+        self.send(io);
+    }
+
+    fn space(&mut self, io: &mut Io<'_, '_>) {
+        self.send(io);
     }
 }
 
