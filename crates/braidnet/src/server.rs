@@ -4,7 +4,7 @@ use crate::config::StackConfig;
 use crate::error::StackError;
 use crate::services::{DatagramService, Service, Services, Ticket};
 use crate::wiring;
-use braidnet_device::{Device, RECEIVE_HEADROOM};
+use braidnet_device::{Capabilities, Device, RECEIVE_HEADROOM};
 use braidnet_inet::tcp::Listeners;
 use braidnet_message::{Arena, Kind, Message, Pool};
 use braidnet_process::{
@@ -109,6 +109,14 @@ impl ServerBuilder {
     pub fn udp(mut self, port: u16, service: impl DatagramService) -> ServerBuilder {
         self.udp.insert(port, Box::new(service));
         self
+    }
+
+    /// Whether the stack makes sense on a device of these capabilities: for who has something to make before it starts.
+    ///
+    /// # Errors
+    /// What [`start`](ServerBuilder::start) would say of the stack's addresses, its buckets and the device's MTU.
+    pub fn check(&self, capabilities: &Capabilities) -> Result<(), StackError> {
+        wiring::interface(&self.config, capabilities).map(drop)
     }
 
     /// Opens the device, wires the stack, spawns and starts its processors.

@@ -4,10 +4,10 @@ use crate::config::StackConfig;
 use crate::error::StackError;
 use crate::services::{DatagramService, Datagrams, Service, Services};
 use braidnet_device::{Capabilities, Medium};
-use braidnet_inet::Inet;
 use braidnet_inet::flows::Flows;
 use braidnet_inet::tcp::{Listeners, Tcp};
 use braidnet_inet::udp::UdpPorts;
+use braidnet_inet::{Inet, Interface};
 use braidnet_message::Arena;
 use braidnet_stream::{Module, ModuleId, Stream, StreamBuilder};
 use std::collections::HashMap;
@@ -113,6 +113,18 @@ fn transports(
     capabilities: &Capabilities,
     memory: &Arc<Arena>,
 ) -> Result<(Inet, Flows, Arc<Listeners>), StackError> {
+    let interface = interface(config, capabilities)?;
+    let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
+    let tcp = Tcp::new(config.tcp(capabilities.mtu), flows).within(memory);
+    let listeners = tcp.listeners().clone();
+    Ok((Inet::assemble(interface, flows, tcp), flows, listeners))
+}
+
+/// The interface that the stack has on the device, if both make sense.
+pub(crate) fn interface(
+    config: &StackConfig,
+    capabilities: &Capabilities,
+) -> Result<Interface, StackError> {
     if !(2..=1 << 16).contains(&config.buckets) {
         return Err(StackError::Buckets(config.buckets));
     }
@@ -120,9 +132,5 @@ fn transports(
         Medium::Ip => None,
         Medium::Ethernet { address } => Some(address),
     };
-    let interface = config.interface(capabilities.mtu, mac)?;
-    let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
-    let tcp = Tcp::new(config.tcp(capabilities.mtu), flows).within(memory);
-    let listeners = tcp.listeners().clone();
-    Ok((Inet::assemble(interface, flows, tcp), flows, listeners))
+    Ok(config.interface(capabilities.mtu, mac)?)
 }

@@ -52,6 +52,10 @@ impl Serving {
             .architecture(setup.architecture, setup.processors)
             .lock(setup.lock);
         let device = TunDevice::create(device(setup)).map_err(refused_device)?;
+        // A capture empties its file: what will be refused is refused before.
+        builder
+            .check(device.capabilities())
+            .map_err(refused_stack)?;
         let (device_name, adopted) = (device.name().to_owned(), device.is_adopted());
         let meter = Meter::new();
         let device = meter.around(device);
@@ -234,7 +238,9 @@ fn refused_device(error: TunError) -> Failure {
 
 fn refused_stack(error: StackError) -> Failure {
     match error {
-        StackError::Interface(_) | StackError::Plan(_) => Failure::Usage(error.to_string()),
+        StackError::Interface(_) | StackError::Buckets(_) | StackError::Plan(_) => {
+            Failure::Usage(error.to_string())
+        }
         _ => Failure::Runtime(error.to_string()),
     }
 }

@@ -36,6 +36,7 @@ fn each_refusal_is_a_sentence_and_leaves_nothing_behind() {
     let typo = scratch.file("typo.toml", b"tun = 'bn0'\nehco = 7\n");
     let broken = scratch.file("broken.toml", b"tun = bn0\n");
     let plain = scratch.file("plain", b"no directory");
+    let old = scratch.file("old.pcapng", b"yesterday's");
     let rows: &[(&str, i32, &str)] = &[
         ("--address 10.77.0.2 --echo 7", 2, "name the device"),
         ("--tun bn0", 2, "--address"),
@@ -52,7 +53,11 @@ fn each_refusal_is_a_sentence_and_leaves_nothing_behind() {
             2,
             "given twice",
         ),
-        ("--tun bn0 --address 10.77.0.255/24", 2, "broadcast"),
+        (
+            &format!("--tun bn0 --address 10.77.0.255/24 --pcap {old}"),
+            2,
+            "broadcast",
+        ),
         (
             "--tun bn0 --host 224.0.0.1/24 --address 10.77.0.2",
             2,
@@ -93,6 +98,10 @@ fn each_refusal_is_a_sentence_and_leaves_nothing_behind() {
         assert!(!namespace.has_device("bn0"), "{arguments}");
     }
     assert!(!namespace.addresses("kept0").contains("10.77"));
+    assert_eq!(
+        std::fs::read(old).expect("the capture is still there"),
+        b"yesterday's"
+    );
 }
 
 #[test]
