@@ -58,7 +58,7 @@ pub struct Stack {
     checksum: Switch,
 
     /// Congestion control of our own senders
-    #[arg(long, value_name = "NAME", default_value_t = CongestionControl::Cubic, value_parser = one_of(&CongestionControl::ALL, congestion_name))]
+    #[arg(long, value_name = "NAME", default_value_t = CongestionControl::Cubic, value_parser = one_of(&CongestionControl::ALL, CongestionControl::name))]
     congestion: CongestionControl,
 
     /// What connections are locked with under `message` [PLP §4.1]
@@ -96,12 +96,5 @@ impl Knobs {
             pin: self.stack.pin,
             ..TtcpConfig::default()
         }
-    }
-}
-
-fn congestion_name(congestion: CongestionControl) -> &'static str {
-    match congestion {
-        CongestionControl::Cubic => "cubic",
-        CongestionControl::NewReno => "new-reno",
     }
 }

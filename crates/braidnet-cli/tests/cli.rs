@@ -103,7 +103,7 @@ fn help_teaches() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence_and_2() {
-    let rows: [(&[&str], &str); 17] = [
+    let rows: [(&[&str], &str); 19] = [
         (&[], "Usage: braidnet"),
         (&["compere"], "unrecognized subcommand 'compere'"),
         (&["ttcp", "--fast"], "unexpected argument '--fast'"),
@@ -114,6 +114,14 @@ fn what_cannot_be_is_refused_with_a_sentence_and_2() {
         (
             &["ttcp", "--lock", "ticket"],
             "[possible values: adaptive, mcs]",
+        ),
+        (
+            &["ttcp", "--congestion", "newreno"],
+            "[possible values: cubic, new-reno]",
+        ),
+        (
+            &["serve", "--congestion", "newreno"],
+            "[possible values: cubic, new-reno]",
         ),
         (&["ttcp", "--checksum", "maybe"], "invalid value 'maybe'"),
         (&["ttcp", "--size", "4Q"], "no unit is called `Q`"),

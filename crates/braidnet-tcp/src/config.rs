@@ -116,7 +116,8 @@ impl CongestionControl {
     /// Every rule.
     pub const ALL: [CongestionControl; 2] = [CongestionControl::Cubic, CongestionControl::NewReno];
 
-    const fn name(self) -> &'static str {
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
         match self {
             CongestionControl::Cubic => "cubic",
             CongestionControl::NewReno => "new-reno",

@@ -75,9 +75,9 @@ pub struct Settings {
     #[arg(long, value_name = "SIZE")]
     #[serde(deserialize_with = "one")]
     pub memory: Option<Bytes>,
-    /// How the congestion window is ruled: cubic or newreno [default: cubic]
-    #[arg(long, value_name = "NAME", value_parser = congestion)]
-    #[serde(deserialize_with = "one_congestion")]
+    /// How the congestion window is ruled: cubic or new-reno [default: cubic]
+    #[arg(long, value_name = "NAME", value_parser = one_of(&CongestionControl::ALL, CongestionControl::name), hide_possible_values = true)]
+    #[serde(deserialize_with = "one")]
     pub congestion: Option<CongestionControl>,
 }
 
@@ -288,25 +288,6 @@ fn offers(settings: &Settings) -> Result<Vec<Offer>, Failure> {
     Ok(offers)
 }
 
-/// A congestion control by the name that users write.
-fn congestion(name: &str) -> Result<CongestionControl, String> {
-    match name {
-        "cubic" => Ok(CongestionControl::Cubic),
-        "newreno" => Ok(CongestionControl::NewReno),
-        _ => Err(format!(
-            "no congestion control is called `{name}`: choose cubic or newreno"
-        )),
-    }
-}
-
-fn one_congestion<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<CongestionControl>, D::Error> {
-    congestion(&String::deserialize(from)?)
-        .map(Some)
-        .map_err(D::Error::custom)
-}
-
 /// A value that is written as text.
 fn one<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
@@ -360,7 +341,7 @@ mod tests {
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
         --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture task --processors 2 --lock mcs --batch 8 \
-        --mtu 9000 --pcap x.pcapng --drain 500ms --memory 64M --congestion newreno";
+        --mtu 9000 --pcap x.pcapng --drain 500ms --memory 64M --congestion new-reno";
     const FILE: &str = r#"
         tap = "bn0"
         host = "10.77.0.1/24"
@@ -378,7 +359,7 @@ mod tests {
         pcap = "x.pcapng"
         drain = "500ms"
         memory = "64M"
-        congestion = "newreno"
+        congestion = "new-reno"
     "#;
 
     #[test]
@@ -453,7 +434,7 @@ mod tests {
             (
                 "congestion = 'vegas'\n",
                 "line 1",
-                "choose cubic or newreno",
+                "there are cubic and new-reno",
             ),
         ];
         let path =
