@@ -34,8 +34,10 @@ pub enum Verb {
     Abort = 18,
     /// Down: the application is gone. What it sent still goes out; what still comes is read by nobody.
     Release = 20,
-    /// Down: open a connection for `tuple`.
+    /// Down: open a connection for `tuple`. With the detail [`Control::HELD`] it sends nothing until [`Verb::Start`].
     Connect = 19,
+    /// Down: a connection that was held back begins, now.
+    Start = 21,
 }
 
 impl Verb {
@@ -50,6 +52,7 @@ impl Verb {
             Verb::Abort,
             Verb::Release,
             Verb::Connect,
+            Verb::Start,
             Verb::Opening,
             Verb::Stopping,
         ]
@@ -87,6 +90,9 @@ impl Control {
     pub const NO_ROOM: u32 = 4;
     /// Detail of [`Verb::Closed`]: no memory for another connection.
     pub const NO_MEMORY: u32 = 5;
+
+    /// Detail of [`Verb::Connect`]: whoever asks does not know what time it is; the connection is made and waits.
+    pub const HELD: u32 = 1;
 
     /// A control of this verb, everything else zero.
     pub fn new(verb: Verb) -> Control {

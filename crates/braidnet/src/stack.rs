@@ -156,7 +156,8 @@ impl Stack {
     /// completion, and hands the device what came of it.
     pub fn turn(&mut self, now: Instant) -> Next {
         self.now = now;
-        let taken = self.pass(self.batch);
+        self.hand_down();
+        let taken = self.carry(self.batch);
         if !self.reserve.is_complete() {
             return self.recover(taken);
         }
@@ -194,7 +195,8 @@ impl Stack {
         self.listeners.listen(None, port, backlog)
     }
 
-    /// Opens a connection to `to`; [`Event::Connected`] or [`Event::Closed`] says how it went.
+    /// Opens a connection to `to`, with the next turn, whose time is that of the SYN; [`Event::Connected`] or
+    /// [`Event::Closed`] says how it went.
     ///
     /// # Errors
     /// If no source port is left, or no room for another connection.
@@ -223,17 +225,24 @@ impl Stack {
         let (bucket, _) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
         let message = {
             let pool = self.cluster.pool();
-            let control = Control::new(Verb::Connect).tuple(tuple);
+            let control = Control::new(Verb::Connect)
+                .detail(Control::HELD)
+                .tuple(tuple);
             control.message(unopened(bucket), pool)
         };
         let Some(message) = message else {
             return Err(ConnectError::NoMemory);
         };
-        self.down.push(message);
         self.endpoints.opened = None;
-        self.pass(0);
+        // What waits for the next turn, and the SYN, would be timed from the last one.
+        self.cluster
+            .put_one(self.wiring.top, Direction::Down, message);
+        self.carry(0);
         match self.endpoints.opened {
-            Some(Ok(connection)) => Ok(Some(connection)),
+            Some(Ok(connection)) => {
+                self.ask(connection, Control::new(Verb::Start));
+                Ok(Some(connection))
+            }
             Some(Err(Control::NO_MEMORY)) => Err(ConnectError::NoMemory),
             Some(Err(_)) | None => Ok(None),
         }
@@ -427,10 +436,9 @@ impl Stack {
             .put(self.wiring.top, Direction::Down, &mut self.down);
     }
 
-    /// Hands down what was sent, takes up to `max` packets, runs the cluster, and takes what has reached the head. How many
-    /// packets.
-    fn pass(&mut self, max: usize) -> usize {
-        self.hand_down();
+    /// Takes up to `max` packets, runs the cluster, and takes what has reached the head. How many packets.
+    #[inline]
+    fn carry(&mut self, max: usize) -> usize {
         let mut port = Port {
             device: &mut self.device,
             spent: &mut self.spent,

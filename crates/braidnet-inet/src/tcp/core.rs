@@ -286,7 +286,7 @@ impl Tcp {
             return;
         };
         if verb == Verb::Connect {
-            return self.connect(control.tuple, message, table, cx);
+            return self.connect(control, message, table, cx);
         }
         let Some(connection) = table.slot(id).and_then(|slot| table.touch(slot)) else {
             cx.count(STALE, 1);
@@ -310,10 +310,16 @@ impl Tcp {
     /// OPEN, active (RFC 9293 §3.9.1.1). The caller chose the source port so that the flow's bucket is this one. It is
     /// answered in the message that asks.
     #[cold]
-    fn connect(&self, tuple: Tuple, asked: Message, table: &mut Table, cx: &mut Context<'_>) {
+    fn connect(&self, call: Control, asked: Message, table: &mut Table, cx: &mut Context<'_>) {
+        let tuple = call.tuple;
         let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
         let (control, id) = match self.open_for(tuple, (bucket, hash), table, cx) {
-            Ok(id) => (Control::new(Verb::Opening), id),
+            Ok(id) => {
+                if call.detail != Control::HELD {
+                    table.touch(id.slot());
+                }
+                (Control::new(Verb::Opening), id)
+            }
             Err(reason) => {
                 cx.count(reason, 1);
                 let detail = match reason {
@@ -356,7 +362,7 @@ impl Tcp {
             })
             .ok_or(TABLE_FULL)?;
         table
-            .touch(slot)
+            .connection(slot)
             .map(|connection| connection.id)
             .ok_or(TABLE_FULL)
     }

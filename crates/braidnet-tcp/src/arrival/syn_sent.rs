@@ -77,7 +77,8 @@ impl<P: Payload> Tcb<P> {
 
     /// Both SYNs are acknowledged.
     pub(crate) fn complete_handshake(&mut self, now: Instant, events: &mut Events) {
-        let lost_syn = self.connection.handshakes_sent > 1;
+        // What went again because the peer's SYN came, or came twice, says nothing of a loss (RFC 6928 §2, RFC 6298 §5.7).
+        let lost_syn = self.sender.unanswered > 0;
         self.sender.start(now, self.connection.smss, lost_syn);
         self.connection.handshake_due = false;
         *events |= Events::CONNECTED;

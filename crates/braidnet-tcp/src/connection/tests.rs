@@ -162,3 +162,34 @@ fn fin_wait_2_ends_only_where_nobody_reads() {
         assert_eq!(host.sent(), [], "the peer is told when it says something");
     }
 }
+
+/// RFC 6928 §2 and RFC 6298 §5.7: only a SYN that was sent again by its timer was lost.
+#[test]
+fn only_a_timeout_is_a_lost_syn() {
+    let lost = |host: &Host| {
+        let status = host.end.tcb.status();
+        assert_eq!(status.state, State::Established);
+        let signs = (status.cwnd == status.smss, status.rto.as_secs() == 3);
+        assert_eq!(signs.0, signs.1);
+        signs.0
+    };
+    let syn = segment(SYN, -1, 0, 0);
+    // The peer's SYN comes a second time.
+    let mut doubled = Host::accept(&Host::plain(), &syn);
+    doubled.arrive(&syn);
+    assert_eq!(doubled.sent(), [(SYN | ACK, -1, 0, 0)]);
+    doubled.arrive(&segment(ACK, 0, 0, 0));
+    assert!(!lost(&doubled));
+    // Both sides open at once.
+    let mut simultaneous = Host::connect(&Host::plain());
+    simultaneous.arrive(&syn);
+    assert_eq!(simultaneous.sent(), [(SYN | ACK, -1, 0, 0)]);
+    simultaneous.arrive(&segment(SYN | ACK, -1, 0, 0));
+    assert!(!lost(&simultaneous));
+    // The SYN, or its answer, is sent again since nothing came.
+    let mut silent = Host::accept(&Host::plain(), &syn);
+    silent.wait(Duration::from_secs(1));
+    assert_eq!(silent.sent(), [(SYN | ACK, -1, 0, 0)]);
+    silent.arrive(&segment(ACK, 0, 0, 0));
+    assert!(lost(&silent));
+}

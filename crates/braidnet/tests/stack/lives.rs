@@ -308,7 +308,10 @@ fn a_connection_for_which_there_is_no_memory_is_refused_at_once() {
         Impairment::default(),
     );
     let nobody = ([10, 77, 0, 99], PORT).into();
-    let refused = (0..1 << 14).find_map(|_| pair.client.connect(nobody).err());
+    let refused = (0..1 << 14).find_map(|_| {
+        pair.settle();
+        pair.client.connect(nobody).err()
+    });
     assert_eq!(refused, Some(ConnectError::NoMemory));
     let counted = pair.client.counters();
     assert_eq!(counted.get("tcp.no_memory"), Some(&1), "{counted:?}");

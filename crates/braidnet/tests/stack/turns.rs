@@ -9,7 +9,8 @@ use braidnet::{Duration, Event, Instant};
 fn a_turn_says_when_the_next_is_due() {
     let mut pair = Pair::new(Capabilities::ip(1500));
     let (call, answer) = pair.connected();
-    pair.pass(Duration::from_secs(1));
+    // The timer of the SYN passes in vain.
+    pair.pass(Duration::from_secs(2));
     assert_eq!(pair.client.turn(pair.now), Next::Idle);
     // The server does not turn: the segment is not acknowledged.
     assert_eq!(pair.client.send(call, b"hello"), Ok(5));
@@ -113,4 +114,25 @@ fn two_stacks_on_two_threads() {
         }
         heard.join().unwrap();
     });
+}
+
+/// RFC 6298 §2.1: a SYN's second runs from when it leaves, however long before the stack was last turned; as do those of what
+/// was sent before the call.
+#[test]
+fn a_call_after_a_pause_is_sent_once() {
+    for medium in BOTH_MEDIA {
+        let mut pair = Pair::new(medium);
+        let (first, _) = pair.connected();
+        pair.now += Duration::from_secs(10);
+        assert_eq!(pair.client.send(first, b"hello"), Ok(5));
+        let second = pair.client.connect(server(PORT)).unwrap();
+        let third = pair.client.connect(server(PORT)).unwrap();
+        pair.settle();
+        for call in [second, third] {
+            assert!(pair.events[0].contains(&Event::Connected(call)));
+        }
+        for stack in [&pair.client, &pair.server] {
+            assert_eq!(stack.counters().get("tcp.retransmitted"), None);
+        }
+    }
 }
