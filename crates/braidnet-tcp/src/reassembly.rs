@@ -147,6 +147,31 @@ impl<P: Payload> Reassembly<P> {
         Some(piece.payload)
     }
 
+    /// Lets go of what lies at or after `end`; whether there was anything.
+    pub(crate) fn cut(&mut self, end: SeqNumber) -> bool {
+        let before = self.bytes;
+        while let Some(last) = self.pieces.back_mut()
+            && (last.seq + last.payload.len() as u32).is_after(end)
+        {
+            let len = last.payload.len();
+            if last.seq.is_before(end) {
+                last.payload.truncate((end - last.seq) as usize);
+                self.bytes -= len - last.payload.len();
+                break;
+            }
+            self.bytes -= len;
+            let footprint = last.footprint;
+            self.pieces.pop_back();
+            self.give_back(footprint);
+        }
+        self.ranges.retain(|range| range.left.is_before(end));
+        if let Some(range) = self.ranges.last_mut() {
+            range.right = range.right.earliest(end);
+        }
+        self.recent.retain(|seq| seq.is_before(end));
+        self.bytes != before
+    }
+
     /// Lets go of everything.
     pub(crate) fn clear(&mut self) {
         self.give_back(self.held());
@@ -381,6 +406,36 @@ mod tests {
         }
         let verdict = reassembly.insert(seq(500 * 2000), bytes(0, 1000, 0));
         assert_eq!(verdict, Err(DropReason::ReassemblyFull));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_held_no_more() {
+        // Where it is cut, what is held then.
+        let rows: [(u32, &[(u32, u32)]); 7] = [
+            (5, &[]),
+            (10, &[]),
+            (12, &[(10, 12)]),
+            (15, &[(10, 15)]),
+            (20, &[(10, 20)]),
+            (35, &[(10, 20), (30, 35)]),
+            (40, &[(10, 20), (30, 40)]),
+        ];
+        for (end, expected) in rows {
+            let allowance = Arc::new(Allowance::new(100));
+            let mut reassembly = Reassembly::new(100);
+            reassembly.share(&allowance);
+            for (from, to) in [(10, 15), (15, 20), (30, 40)] {
+                reassembly.insert(seq(from), bytes(from, to, 0)).unwrap();
+            }
+            assert_eq!(reassembly.cut(seq(end)), end < 40, "{end}");
+            let mut held = blocks(&reassembly, 4);
+            held.sort();
+            assert_eq!(held, expected, "{end}");
+            let lens = expected.iter().map(|(from, to)| (to - from) as usize);
+            assert_eq!(reassembly.bytes, lens.sum::<usize>(), "{end}");
+            reassembly.clear();
+            assert_eq!(allowance.used_bytes(), 0, "{end}");
+        }
     }
 
     proptest! {

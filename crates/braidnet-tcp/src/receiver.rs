@@ -178,6 +178,14 @@ impl<P: Payload> Receiver<P> {
         verdict
     }
 
+    /// Whoever sent data past its FIN, and that data came first, has lost it: what is held there would carry RCV.NXT over the
+    /// FIN, and the stream would never end (RFC 9293 §3.10.7.4, eighth check). Whether there was any.
+    pub(crate) fn cut_at_fin(&mut self, fin: SeqNumber) -> bool {
+        let cut = self.fin.is_none() && self.reassembly.cut(fin);
+        self.refresh();
+        cut
+    }
+
     /// Notes the peer's FIN, the first one if there are several; `alone` if no data came with it.
     pub(crate) fn note_fin(&mut self, fin: SeqNumber, alone: bool) {
         self.fin.get_or_insert(fin);

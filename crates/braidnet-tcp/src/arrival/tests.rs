@@ -197,6 +197,37 @@ fn a_fin_out_of_order_waits_for_what_is_missing() {
     assert_eq!(host.sent().last(), Some(&(ACK, 0, 11, 0)));
 }
 
+/// What is held past a FIN that comes later, and the FIN with the rest; afterwards the stream is 15 bytes and a FIN.
+#[test]
+fn a_fin_before_what_is_held_ends_the_stream() {
+    type Held = &'static [(i32, usize)];
+    type Rest = &'static [(u8, i32, usize)];
+    let rows: [(Held, Rest); 5] = [
+        // Inside a piece; between two; with what fills the gap before it; alone; alone with nothing missing.
+        (&[(10, 10)], &[(FIN, 10, 5), (0, 0, 10)]),
+        (&[(10, 5), (15, 5), (30, 5)], &[(FIN, 10, 5), (0, 0, 10)]),
+        (&[(15, 10)], &[(0, 0, 10), (FIN, 10, 5)]),
+        (&[(5, 15)], &[(FIN, 15, 0), (0, 0, 5)]),
+        (&[(20, 5)], &[(0, 0, 15), (FIN, 15, 0)]),
+    ];
+    for (held, rest) in rows {
+        let mut host = Host::in_state(State::Established, 0);
+        for &(seq, len) in held {
+            host.arrive(&segment(ACK, seq, 0, len));
+        }
+        assert_eq!(host.end.drops, [], "{held:?}");
+        let mut events = Events::empty();
+        for &(fin, seq, len) in rest {
+            events |= host.arrive(&segment(ACK | fin, seq, 0, len));
+        }
+        assert!(events.contains(Events::END_OF_DATA), "{held:?}");
+        assert_eq!(host.end.drops, [DropReason::TextAfterFin], "{held:?}");
+        assert_eq!(host.end.received.len(), 15, "{held:?}");
+        assert_eq!(host.sent().last(), Some(&(ACK, 0, 16, 0)), "{held:?}");
+        assert_eq!(host.end.tcb.state(), State::CloseWait);
+    }
+}
+
 /// RFC 5961 §7; per connection, since a shared count would leak (HOSTILE-INPUT 15).
 #[test]
 fn challenges_are_limited() {

@@ -24,6 +24,9 @@ impl<P: Payload> Tcb<P> {
         }
         let text_len = segment.text_len();
         let end = segment.seq + text_len;
+        if segment.fin && self.receiver.cut_at_fin(end) {
+            segment.note(DropReason::TextAfterFin);
+        }
         if let Some(payload) = segment.payload.take() {
             if self.connection.unread {
                 self.refuse_text(segment, events);
