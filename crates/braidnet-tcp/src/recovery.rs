@@ -46,6 +46,8 @@ pub(crate) struct Recovery {
     pub(crate) forced: bool,
     /// The one rescue retransmission of this recovery has been made (RFC 6675 §4, rule 4).
     pub(crate) rescued: bool,
+    /// SND.UNA at the last timeout that was a sign of congestion: `ssthresh` has been cut for the segment there.
+    timed_out: Option<SeqNumber>,
 }
 
 /// What the retransmission timer's expiry comes to.
@@ -174,6 +176,7 @@ impl Sender {
         self.recovery.left_bytes = 0;
         self.recovery.forced = false;
         self.recovery.rescued = false;
+        self.recovery.timed_out = None;
     }
 
     /// Takes the SACK blocks: whether all made sense, and whether there was news. D-SACKs and blocks that SND.UNA has
@@ -288,8 +291,10 @@ impl Sender {
             self.recovery.high_rxt = self.snd_una;
             self.recovery.forced = true;
         } else {
-            let first = self.recovery.phase != Phase::Timeout;
+            // RFC 5681 §3.1: held constant only where this very segment was sent again by the timer before.
+            let first = self.recovery.timed_out != Some(self.snd_una);
             self.congestion.on_timeout(self.flight_size(), first);
+            self.recovery.timed_out = Some(self.snd_una);
             self.retransmit_all();
         }
         self.stop_measuring();
@@ -309,6 +314,7 @@ impl Sender {
             high_rxt: self.snd_una,
             lost_before: self.snd_nxt,
             forced: true,
+            timed_out: self.recovery.timed_out,
             ..Recovery::default()
         };
         self.refresh();

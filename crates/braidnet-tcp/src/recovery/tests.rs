@@ -162,6 +162,29 @@ fn a_timeout_sends_all_again_that_was_not_selectively_acknowledged() {
     assert_eq!(host.end.tcb.deadline(), None);
 }
 
+/// RFC 5681 §3.1: `ssthresh` is held constant for a segment that the timer has sent again, not for those behind it.
+#[test]
+fn each_segment_that_times_out_first_cuts_ssthresh() {
+    for with_sack in [false, true] {
+        let mut host = ten_in_flight(with_sack, 10_000);
+        let mut cuts = Vec::new();
+        for acks in [&[1000, 2000, 3000, 4000][..], &[]] {
+            for _ in 0..2 {
+                let deadline = host.end.tcb.deadline().unwrap();
+                host.wait(deadline.since(host.now));
+                assert_eq!(host.sent().len(), 1);
+                cuts.push(host.end.tcb.status().ssthresh);
+            }
+            // Slow start up to the threshold.
+            for &ack in acks {
+                host.arrive(&segment(ACK, 0, ack, 0));
+                host.sent();
+            }
+        }
+        assert_eq!(cuts, [5000, 5000, 2500, 2500], "{with_sack}");
+    }
+}
+
 #[test]
 fn a_peer_that_takes_back_what_it_acknowledged() {
     let mut host = ten_in_flight(true, 10_000);
