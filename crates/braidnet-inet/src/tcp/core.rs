@@ -17,6 +17,7 @@ use braidnet_stream::{
 };
 use braidnet_tcp::{DropReason, Events, Listen, Payload, Sink, State, Tcb};
 use braidnet_wire::address::Tuple;
+use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{PROTOCOL, TcpError, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
 use std::sync::OnceLock;
@@ -72,7 +73,7 @@ impl Tcp {
                     with_data += u64::from(!segment.is_empty());
                     self.segment_for(slot, segment, table, cx);
                 }
-                None => self.segment_for_nobody(message, table, cx),
+                None => self.segment_for_nobody(message, None, table, cx),
             }
         }
         cx.count(DATA_SEGMENTS_IN, with_data);
@@ -121,9 +122,7 @@ impl Tcp {
                 return self.segment_while_opening(slot, segment, table, cx);
             }
             State::TimeWait if connection.tcb.reusable_by(&header) => {
-                // A new incarnation takes over (RFC 6191, RFC 1122 §4.2.2.13).
-                self.gone(slot, Control::CLOSED, table, cx);
-                return self.segment_for_nobody(segment.into_message(), table, cx);
+                return self.reopen(slot, segment, table, cx);
             }
             _ => {}
         }
@@ -146,6 +145,17 @@ impl Tcp {
         } else if !outcome.events.is_empty() {
             self.events(slot, outcome.events, table, cx);
         }
+    }
+
+    /// A new incarnation takes over from one in TIME-WAIT (RFC 6191, RFC 1122 §4.2.2.13). It begins above all that the old one
+    /// has used (RFC 9293 §3.6.1): after a fast connection, the clock that numbers begin by is behind.
+    #[cold]
+    fn reopen(&self, slot: usize, segment: Segment, table: &mut Table, cx: &mut Context<'_>) {
+        let used = table
+            .connection(slot)
+            .map(|connection| connection.tcb.status().snd_nxt);
+        self.gone(slot, Control::CLOSED, table, cx);
+        self.segment_for_nobody(segment.into_message(), used, table, cx);
     }
 
     /// The same during the handshake: what ends it may bring data, of which the head is to hear after `Connected`. So a
@@ -195,9 +205,16 @@ impl Tcp {
         self.events(slot, outcome.events - Events::CONNECTED, table, cx);
     }
 
-    /// A segment for which there is no connection: a listener's SYN, or RFC 9293 §3.10.7.1.
+    /// A segment for which there is no connection: a listener's SYN, or RFC 9293 §3.10.7.1. `used` is where the sequence
+    /// numbers of a connection before, which was in the way, ended.
     #[cold]
-    fn segment_for_nobody(&self, message: Message, table: &mut Table, cx: &mut Context<'_>) {
+    fn segment_for_nobody(
+        &self,
+        message: Message,
+        used: Option<SeqNumber>,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
         let arrival = &message.note::<Arrival>();
         let (header, tuple) = (&arrival.header, &arrival.tuple);
         if let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port) {
@@ -210,7 +227,7 @@ impl Tcp {
                     if message.total_len() > 0 {
                         cx.drop(message, counter_of(DropReason::TextOnSyn));
                     }
-                    return self.accept(arrival, half_open, table, cx);
+                    return self.accept(arrival, (half_open, used), table, cx);
                 }
                 Listen::Reset => {}
             }
@@ -228,13 +245,14 @@ impl Tcp {
     fn accept(
         &self,
         arrival: &Arrival,
-        half_open: HalfOpen,
+        (half_open, used): (HalfOpen, Option<SeqNumber>),
         table: &mut Table,
         cx: &mut Context<'_>,
     ) {
         let now = cx.now();
         let iss =
             braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
+        let iss = used.map_or(iss, |used| iss.latest(used));
         let mut tcb = Tcb::accept(&self.config.engine, iss, self.mss(), &arrival.header, now);
         tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
         tcb.share_allowance(&self.out_of_order);

@@ -446,6 +446,31 @@ fn class_18_reset_and_syn_in_time_wait() {
     }
 }
 
+/// RFC 9293 §3.6.1: what the old connection has sent, faster than a sequence number in 4 us, cannot be taken for the new one's.
+#[test]
+fn class_18_a_syn_in_the_time_wait_of_a_fast_connection() {
+    const LEN: usize = 200_000;
+    for ethernet in RIGS {
+        let mut rig = Rig::new(ethernet);
+        let (mut next, end) = rig.connect_from(4001, &[]);
+        assert_eq!(rig.target.send(end, &text(LEN)), Ok(LEN));
+        rig.settle();
+        hear(&mut rig, &mut next, LEN);
+        rig.segment(&next);
+        rig.target.close(end);
+        rig.settle();
+        rig.captured.clear();
+        let over = next.flags(FIN | ACK).acking(1);
+        assert_eq!(rig.segment(&over).len(), 1);
+        let answers = rig.segment(&over.clone().flags(SYN).ahead(100));
+        assert_eq!((answers.len(), answers[0].flags), (1, SYN | ACK));
+        let beyond = answers[0].seq.wrapping_sub(over.ack) as i32;
+        assert!(beyond >= 0, "{beyond}");
+        rig.target.forget(end);
+        rig.assert_undisturbed();
+    }
+}
+
 #[test]
 fn class_19_a_window_that_stays_shut() {
     let mut rig = Rig::new(false);
