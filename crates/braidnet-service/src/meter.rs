@@ -9,7 +9,7 @@ use braidnet::device::{
 use braidnet::message::{Pool, Run};
 use braidnet::sync::parker::Unparker;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What passes through the devices that it was put around.
@@ -22,7 +22,6 @@ pub struct Meter {
 struct Shared {
     received: Mutex<Vec<Arc<Board>>>,
     sent: Mutex<Vec<Arc<Board>>>,
-    gone: AtomicBool,
 }
 
 /// What one end has published.
@@ -77,16 +76,10 @@ impl Meter {
         sum(&self.shared.sent)
     }
 
-    /// Whether a device was removed while it was in use.
-    pub fn is_gone(&self) -> bool {
-        self.shared.gone.load(Ordering::Relaxed)
-    }
-
     fn receiver(&self, inner: Box<dyn Receiver>) -> MeteredReceiver {
         MeteredReceiver {
             inner,
             board: board(&self.shared.received),
-            shared: self.shared.clone(),
         }
     }
 
@@ -163,7 +156,6 @@ impl<D: Device> Device for Metered<D> {
 struct MeteredReceiver {
     inner: Box<dyn Receiver>,
     board: Arc<Board>,
-    shared: Arc<Shared>,
 }
 
 impl Receiver for MeteredReceiver {
@@ -171,8 +163,6 @@ impl Receiver for MeteredReceiver {
         let count = self.inner.receive(pool, into, max);
         if count > 0 {
             self.board.publish(&self.inner.counters());
-        } else if self.inner.is_gone() {
-            self.shared.gone.store(true, Ordering::Relaxed);
         }
         count
     }
@@ -266,9 +256,5 @@ mod tests {
         let mut run = Run::new();
         assert_eq!(receiver.receive(&mut pool, &mut run, 8), 1);
         assert_eq!((meter.received().packets, meter.received().bytes), (1, 30));
-        assert!(!meter.is_gone());
-        drop(far);
-        receiver.receive(&mut pool, &mut run, 8);
-        assert!(meter.is_gone());
     }
 }

@@ -105,7 +105,7 @@ impl Serving {
                 // What the processor said when it panicked is above; stopping names it.
                 return Ok(());
             }
-            if self.meter.is_gone() {
+            if self.server.is_gone() {
                 return Err(Failure::Runtime(format!(
                     "{} was removed while it was in use: start again to make it anew",
                     self.device_name
@@ -117,7 +117,7 @@ impl Serving {
 
     /// Lets connections finish for a while, resets the rest, and takes everything down. A second signal cuts it short.
     fn end(self, setup: &Setup, signals: &Receiver<i32>) -> Result<(), Failure> {
-        if !self.meter.is_gone() && !self.server.is_broken() {
+        if !self.server.is_gone() && !self.server.is_broken() {
             self.server.drain();
             self.wait_for_none(setup.drain, signals);
             self.server.abort_all();
