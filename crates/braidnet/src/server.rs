@@ -239,6 +239,12 @@ impl<Driver> Server<Driver> {
         &self.parts.placement
     }
 
+    /// The name of every counter that there is, as `module.name`.
+    pub fn counter_names(&self) -> impl Iterator<Item = String> {
+        let names = self.parts.stream.counter_names();
+        names.map(|(module, name)| format!("{module}.{name}"))
+    }
+
     /// Every counter that is not zero, as `module.name`, summed over the processors.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();

@@ -151,16 +151,22 @@ impl Drop for Status {
     }
 }
 
-/// Counters that count work, not what was dropped.
+/// Counters that count work, news of others and what is only put off, not what was dropped.
 const WORK: &[&str] = &[
+    "arp.evicted",
     "arp.learned",
     "arp.moved",
     "arp.replies",
     "arp.requests",
     "arp.taken",
     "icmp.echo_answered",
+    "icmp.fragmentation_needed_received",
+    "icmp.parameter_problem_received",
+    "icmp.time_exceeded_received",
+    "icmp.unreachable_received",
     "icmp.unreachable_sent",
     "services.closed",
+    "services.no_buffer",
     "services.opened",
     "tcp.closed",
     "tcp.data_segments_in",
@@ -239,6 +245,8 @@ fn say(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use braidnet::device::{Capabilities, MacAddress, memory};
+    use braidnet::{ServerBuilder, StackConfig};
 
     #[test]
     fn drops_are_named_most_frequent_first_and_work_is_none() {
@@ -261,6 +269,64 @@ mod tests {
             "11 dropped (udp.port_closed 7, ip.empty 2, tcp.tcp_checksum_wrong 2)"
         );
         assert_eq!(summary(&[]), "no drops");
+    }
+
+    /// What modules drop, beside the refusals of parsers and of TCP's engine, whose names begin with the protocol's.
+    const DROPS: &[(&str, &str)] = &[
+        (
+            "arp",
+            "address_conflict bad_sender flapping host_unreachable misdirected no_buffer own_packet table_full unsolicited waiting_full",
+        ),
+        ("datagrams", "from_a_service no_service"),
+        (
+            "icmp",
+            "echo_reply echo_to_broadcast error_to_broadcast no_buffer quoted_not_ours unreachable_forbidden unreachable_limited unreachable_unquotable",
+        ),
+        (
+            "ip",
+            "above_mtu bad_destination bad_source empty fragment_not_yet group_frame ipv6_not_yet multicast_not_joined no_buffer not_data not_ours source_is_ours to_ourselves unknown_protocol",
+        ),
+        (
+            "link",
+            "no_buffer other_station own_frame unknown_type unresolved",
+        ),
+        ("services", "no_service no_session"),
+        (
+            "tcp",
+            "bad_address no_buffer no_connection no_memory not_sendable stale syn_queue_full table_full text_refused",
+        ),
+        ("udp", "no_buffer not_data port_closed port_zero too_long"),
+    ];
+    const REFUSALS: &[&str] = &[
+        "arp.arp_",
+        "icmp.icmpv4_",
+        "ip.ipv4_",
+        "link.ethernet_",
+        "tcp.tcp_",
+        "udp.udp_",
+    ];
+
+    #[test]
+    fn every_counter_is_known_as_work_or_as_a_drop() {
+        let mac = MacAddress([2, 0, 0, 0, 0, 1]);
+        let (device, _far) = memory::wire(Capabilities::ethernet(mac, 1500), 1);
+        let config = StackConfig::new([10, 0, 0, 1].into());
+        let server = ServerBuilder::new(config).turned(device).unwrap();
+        let is_refusal = |name: &String| REFUSALS.iter().any(|begin| name.starts_with(begin));
+        let mut names: Vec<String> = server
+            .counter_names()
+            .filter(|name| !is_refusal(name))
+            .collect();
+        names.sort();
+        let dropped = DROPS.iter().flat_map(|(module, names)| {
+            let names = names.split_whitespace();
+            names.map(move |name| format!("{module}.{name}"))
+        });
+        let mut known: Vec<String> = dropped
+            .chain(WORK.iter().map(|name| name.to_string()))
+            .collect();
+        known.sort();
+        assert_eq!(names, known);
     }
 
     #[test]
