@@ -190,7 +190,7 @@ fn legend(text: &mut String, runs: &[Run]) {
     );
     term(
         "speed-up",
-        "over the same architecture on one processor; ceiling: what as many reach here that share nothing",
+        "over one processor; ceiling: of as many that share nothing, with 1 connection each and no presentation",
     );
     term(
         "sw/1,000",
