@@ -370,11 +370,11 @@ impl Pass {
             if draining || cx.queues.count(outgoing) == before {
                 return;
             }
-            if shared.claim() {
+            if shared.drain.claim() {
                 work.draining.push(id);
             } else {
                 work.give_up(cx.queues, outgoing, id, |queue, message| {
-                    guarded.leave(queue, message);
+                    guarded.outbox.leave((queue, message));
                 });
             }
         });

@@ -7,20 +7,8 @@
 //!
 //! Two processors may work on a bucket one after the other, each carrying away what its entry sent down. Nothing is
 //! passed on with the lock held, so without care the second could overtake the first on its way to the device. Each
-//! shared bucket therefore has an *outbox* and at most one *drainer*:
-//!
-//! - `IDLE`: nobody carries anything of this bucket. Whoever leaves the perimeter with messages, still under the lock,
-//!   becomes the drainer (`IDLE → DRAINING`) and carries them itself.
-//! - `DRAINING`: somebody does. Whoever else leaves with messages puts them into the outbox, under the lock, and says so
-//!   (`DRAINING → MORE`).
-//! - The drainer, when all it carried has been handed to the device, tries `DRAINING → IDLE`. If that fails the state is
-//!   `MORE`: it takes the lock, takes the outbox, sets `DRAINING`, and goes on.
-//! - The drainer, whenever it enters the bucket itself, first takes the outbox (`MORE → DRAINING`): what lies there was sent
-//!   down earlier than what this entry will send.
-//!
-//! `IDLE → DRAINING`, `DRAINING → MORE` and `MORE → DRAINING` happen under the lock; only `DRAINING → IDLE` does not, and
-//! both sides of that race use compare-and-swap on one word, so either the drainer sees `MORE` or the other sees `IDLE`.
-//! The word is acquired and released so that the next drainer's hand-over to the device comes after the last one's.
+//! shared bucket therefore has an [outbox](braidnet_sync::outbox) and at most one drainer, which hands its messages to the
+//! device; others leave theirs with it.
 
 use crate::bucket::{Bucket, BucketId};
 use crate::module::ModuleId;
@@ -28,8 +16,8 @@ use crate::queues::QueueId;
 use crate::stream::Stream;
 use braidnet_message::Message;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
+use braidnet_sync::outbox::{Drain, Outbox};
 use braidnet_wire::time::Instant;
-use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
 
 /// The buckets that a cluster works on, private or shared.
@@ -42,19 +30,15 @@ pub(crate) enum Store {
 
 pub(crate) struct SharedBucket {
     guarded: Lock<Guarded>,
-    drain: AtomicU8,
+    pub(crate) drain: Drain,
 }
 
 pub(crate) struct Guarded {
     pub(crate) bucket: Bucket,
     /// The latest time at which it was entered: for those inside, time never goes back.
     now: Instant,
-    outbox: Vec<(QueueId, Message)>,
+    pub(crate) outbox: Outbox<(QueueId, Message)>,
 }
-
-const IDLE: u8 = 0;
-const DRAINING: u8 = 1;
-const MORE: u8 = 2;
 
 impl Buckets {
     /// `count` buckets of which those in `mine` are made here, private to one processor.
@@ -86,11 +70,11 @@ impl Buckets {
                 let guarded = Guarded {
                     bucket,
                     now: Instant::ZERO,
-                    outbox: Vec::new(),
+                    outbox: Outbox::new(),
                 };
                 SharedBucket {
                     guarded: Lock::new(lock, LockClass::Connection, guarded),
-                    drain: AtomicU8::new(IDLE),
+                    drain: Drain::new(),
                 }
             })
             .collect();
@@ -109,10 +93,9 @@ impl Buckets {
     pub(crate) fn reserve(&mut self, messages: usize) {
         if let Store::Shared(buckets) = &self.0 {
             for shared in buckets.iter() {
-                shared.guarded.with(|guarded| {
-                    let more = messages.saturating_sub(guarded.outbox.len());
-                    guarded.outbox.reserve(more);
-                });
+                shared
+                    .guarded
+                    .with(|guarded| guarded.outbox.reserve(messages));
             }
         }
     }
@@ -153,36 +136,10 @@ impl SharedBucket {
         self.guarded.with(work)
     }
 
-    /// Under the lock, with messages to carry: whether the caller is the drainer and carries them itself.
-    pub(crate) fn claim(&self) -> bool {
-        loop {
-            // Acquire: what the last drainer handed to the device comes before what we hand.
-            if self
-                .drain
-                .compare_exchange(IDLE, DRAINING, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
-            {
-                return true;
-            }
-            if self.drain.load(Ordering::Relaxed) == MORE
-                || self
-                    .drain
-                    .compare_exchange(DRAINING, MORE, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok()
-            {
-                return false;
-            }
-        }
-    }
-
     /// The drainer, when everything it carried has gone: whether it is relieved. If not, `take` gets what has been left
     /// for it meanwhile.
     pub(crate) fn release(&self, mut take: impl FnMut(QueueId, Message)) -> bool {
-        if self
-            .drain
-            .compare_exchange(DRAINING, IDLE, Ordering::Release, Ordering::Relaxed)
-            .is_ok()
-        {
+        if self.drain.release() {
             return true;
         }
         self.guarded
@@ -192,12 +149,8 @@ impl SharedBucket {
 
     /// The drainer, under the lock: `take` gets what has been left for it.
     pub(crate) fn take_left(&self, guarded: &mut Guarded, mut take: impl FnMut(QueueId, Message)) {
-        // Nobody else writes the word while we hold the lock and are the drainer.
-        if self.drain.load(Ordering::Relaxed) == MORE {
-            for (queue, message) in guarded.outbox.drain(..) {
-                take(queue, message);
-            }
-            self.drain.store(DRAINING, Ordering::Relaxed);
+        for (queue, message) in guarded.outbox.take(&self.drain) {
+            take(queue, message);
         }
     }
 }
@@ -207,10 +160,5 @@ impl Guarded {
     pub(crate) fn later(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);
         self.now
-    }
-
-    /// Leaves a message for the drainer.
-    pub(crate) fn leave(&mut self, queue: QueueId, message: Message) {
-        self.outbox.push((queue, message));
     }
 }

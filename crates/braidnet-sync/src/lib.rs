@@ -7,6 +7,7 @@
 //! | [`parker`] | sleeping without losing a wake-up, on a word or on a device |
 //! | [`baton`] | taking turns without waiting |
 //! | [`gate`] | many wait, one opens |
+//! | [`outbox`] | carrying away, in order, what leaves a critical section |
 //! | `group` | threads spawned suspended, pinned, cancelled, joined |
 //! | `clock` | nanoseconds from the time stamp counter |
 //! | `usage` | switches and processor time as the kernel counts them |
@@ -37,6 +38,7 @@ mod spin;
 pub mod baton;
 pub mod gate;
 pub mod lock;
+pub mod outbox;
 pub mod parker;
 pub mod ring;
 
