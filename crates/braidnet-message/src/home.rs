@@ -3,12 +3,13 @@
 //! See the crate's documentation for the protocol; this file is its implementation.
 
 use std::cell::Cell;
-use std::ptr::{NonNull, null, null_mut, without_provenance_mut};
+use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 
 use crate::arena::{Arena, Slab};
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
-use crate::sync::{AtomicI64, AtomicPtr, AtomicU8, Ordering};
+use crate::returns::{Linked, Returns};
+use crate::sync::{AtomicPtr, AtomicU8, Ordering};
 
 thread_local! {
     /// The innermost pool bound on this thread, whose `Home::below` leads to the next one; null if none is bound.
@@ -20,9 +21,6 @@ const AWAY_BATCH: u32 = 32;
 
 /// Homes for which one pool collects at a time.
 const AWAY_HOMES: usize = 4;
-
-/// Put in place of the top of the return stack when the pool is gone.
-const CLOSED: *mut Node = without_provenance_mut(1);
 
 /// What a pool owns. It outlives the pool until the last of its nodes has come back.
 ///
@@ -36,11 +34,8 @@ pub(crate) struct Home {
 /// The part that other threads touch, on cache lines of its own.
 #[repr(align(128))]
 struct Shared {
-    /// Nodes that came back from elsewhere, linked by `next`; [`CLOSED`] when the pool is gone.
-    returns: AtomicPtr<Node>,
-    /// Nodes still out when the pool is gone. It starts at zero, falls by what comes back after the stack was closed, and is
-    /// raised once by what was out then: whoever makes it zero by that frees everything.
-    owed: AtomicI64,
+    /// Nodes that came back from elsewhere; closed when the pool is gone.
+    returns: Returns<Node>,
     /// Identifies the thread on which the pool is bound: the address of its `CURRENT`; null if the pool is not bound.
     bound: AtomicPtr<()>,
 }
@@ -146,8 +141,7 @@ impl Home {
                 counts: Counts::default(),
             },
             shared: Shared {
-                returns: AtomicPtr::new(null_mut()),
-                owed: AtomicI64::new(0),
+                returns: Returns::new(),
                 bound: AtomicPtr::new(null_mut()),
             },
         });
@@ -279,14 +273,14 @@ impl Home {
     /// Moves everything that came back to the free lists.
     #[inline]
     fn take_returns(&self) {
-        if !self.shared.returns.load(Ordering::Relaxed).is_null() {
+        if !self.shared.returns.is_empty() {
             self.collect_returns();
         }
     }
 
     #[inline(never)]
     fn collect_returns(&self) {
-        let chain = self.shared.returns.swap(null_mut(), Ordering::Acquire);
+        let chain = self.shared.returns.take();
         let nodes = self.push_all(chain);
         add(&self.local.counts.returned, nodes);
     }
@@ -445,10 +439,12 @@ impl Home {
             return;
         }
         home.flush_away();
-        let chain = home.shared.returns.swap(CLOSED, Ordering::Acquire);
+        let chain = home.shared.returns.close();
         home.push_all(chain);
         let out = home.local.counts.carved.get() as i64 - home.free_nodes() as i64;
-        Home::settle(this.as_ptr(), out);
+        if home.shared.returns.owe(out) {
+            Home::free(this.as_ptr());
+        }
     }
 
     /// Nodes on all free lists.
@@ -465,13 +461,9 @@ impl Home {
         nodes
     }
 
-    /// Changes what is owed to a closed home, and frees it when that makes it zero.
-    fn settle(this: *const Home, change: i64) {
-        // SAFETY: the caller brings nodes that this home still waits for, or closes it: it is not freed yet.
-        let owed = unsafe { &(*this).shared.owed };
-        if owed.fetch_add(change, Ordering::AcqRel) + change != 0 {
-            return;
-        }
+    /// Ends a home to which nothing is owed any more.
+    #[cold]
+    fn free(this: *const Home) {
         // SAFETY: made from a box in `create`; the pool is gone and every node is back, so nobody else points here.
         drop(unsafe { Box::from_raw(this.cast_mut()) });
     }
@@ -481,16 +473,17 @@ impl Home {
     fn send_back(this: *const Home, first: *mut Node, last: *mut Node, nodes: u32) {
         // SAFETY: a home stays alive until its nodes are back, and these are not.
         let returns = unsafe { &(*this).shared.returns };
-        let mut top = returns.load(Ordering::Relaxed);
-        while top != CLOSED {
-            // SAFETY: the caller gives up the chain, valid and its own alone.
-            unsafe { &*last }.set_next(NonNull::new(top));
-            match returns.compare_exchange_weak(top, first, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
+        // SAFETY: the caller gives up the chain, valid and its own alone.
+        if unsafe { returns.send(first, last, nodes) } {
+            Home::free(this);
         }
-        Home::settle(this, -i64::from(nodes));
+    }
+}
+
+impl Linked for Node {
+    #[inline]
+    fn link(&self, next: Option<NonNull<Node>>) {
+        self.set_next(next);
     }
 }
 

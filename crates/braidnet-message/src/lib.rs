@@ -53,26 +53,52 @@
 //! A guard may be forgotten, and guards may be dropped in any order. Bound homes form a list per thread, from which a guard takes
 //! its own wherever it is; a home whose guard was forgotten stays bound, is refused to other threads, and is not freed when its
 //! pool is dropped, because its thread may still find it.
+//!
+//! The return stack is checked with loom, over the source that ships; under `--cfg loom` nothing else of this crate exists:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p braidnet-message --release --lib
+//! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
-mod arena;
-mod chain;
-mod home;
-mod message;
-mod metadata;
-mod node;
-mod pool;
-mod run;
-mod share;
-mod sum;
+mod returns;
 mod sync;
 
+#[cfg(not(loom))]
+mod arena;
+#[cfg(not(loom))]
+mod chain;
+#[cfg(not(loom))]
+mod home;
+#[cfg(not(loom))]
+mod message;
+#[cfg(not(loom))]
+mod metadata;
+#[cfg(not(loom))]
+mod node;
+#[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
+mod run;
+#[cfg(not(loom))]
+mod share;
+#[cfg(not(loom))]
+mod sum;
+
+#[cfg(not(loom))]
 pub use arena::{Arena, Charge};
+#[cfg(not(loom))]
 pub use chain::{ABSORBED_MAX, Blocks};
+#[cfg(not(loom))]
 pub use home::{PoolCounters, Scarcity};
+#[cfg(not(loom))]
 pub use message::Message;
+#[cfg(not(loom))]
 pub use metadata::{Kind, NOTE_BYTES};
+#[cfg(not(loom))]
 pub use node::MAX_BLOCK;
+#[cfg(not(loom))]
 pub use pool::{Bound, Pool};
+#[cfg(not(loom))]
 pub use run::{Drain, Run};
