@@ -87,8 +87,7 @@ impl Sender {
         let header = ack.header;
         let window_before = self.snd_wnd;
         if self.snd_wnd == 0 {
-            // RFC 9293 §3.8.6.1, MUST-37: a closed window that answers is no dead peer.
-            self.unanswered = 0;
+            self.see_life();
         }
         let moved = header.ack != self.snd_una;
         if moved {

@@ -36,6 +36,8 @@ pub(crate) struct Sender {
     pub(crate) nagle: bool,
     /// The FIN is the last of what there is to send.
     pub(crate) fin_queued: bool,
+    /// The application is gone: once it has closed, too, nobody waits for what is still to be sent.
+    pub(crate) abandoned: bool,
     /// Something other than plain sliding goes on; see [`Sender::refresh`].
     pub(crate) disordered: bool,
     /// When last polled, the congestion window was what held us back.
@@ -85,6 +87,7 @@ impl Sender {
             snd_wind_shift: 0,
             nagle: config.nagle,
             fin_queued: false,
+            abandoned: false,
             disordered: false,
             cwnd_limited: false,
             probe_due: false,
@@ -222,9 +225,17 @@ impl Sender {
         } else if was_closed && (self.unanswered > 0 || self.probes > 0) {
             // The peer has thrown away what the timeouts sent into its closed window.
             self.probes = 0;
-            self.unanswered = 0;
+            self.see_life();
             self.retransmit_all();
             self.arm(now);
+        }
+    }
+
+    /// The peer lives though it takes nothing: its connection stays (RFC 9293 §3.8.6.1, MUST-37), unless nobody is there whose
+    /// patience that could be; then only what it takes counts, and it is given up as one that is silent (RFC 6429).
+    pub(crate) fn see_life(&mut self) {
+        if !(self.abandoned && self.fin_queued) {
+            self.unanswered = 0;
         }
     }
 

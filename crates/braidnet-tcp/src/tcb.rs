@@ -116,9 +116,11 @@ impl<P: Payload> Tcb<P> {
     }
 
     /// Nobody will read any more: data that still comes is answered with a RST, which ends the connection
-    /// (RFC 9293 §3.6.1), and FIN-WAIT-2 is bounded by [`Config::fin_wait_2`].
+    /// (RFC 9293 §3.6.1), and FIN-WAIT-2 is bounded by [`Config::fin_wait_2`]. After [`close`](Tcb::close), a peer that
+    /// takes nothing for [`Config::retransmissions`] timeouts is given up though it answers.
     pub fn shut_receive(&mut self, now: Instant) {
         self.connection.unread = true;
+        self.sender.abandoned = true;
         self.receiver.discard();
         // The window opens, so that a peer which waits for it learns that nobody reads.
         self.receiver.receive(self.receiver.buffered());

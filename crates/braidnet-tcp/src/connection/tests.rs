@@ -1,6 +1,6 @@
 //! What the handshake offers and agrees on.
 
-use crate::testing::{ACK, Host, IRS, SYN, segment};
+use crate::testing::{ACK, Host, IRS, SYN, Wire, segment};
 use crate::{Config, Events, State};
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
@@ -192,4 +192,83 @@ fn only_a_timeout_is_a_lost_syn() {
     assert_eq!(silent.sent(), [(SYN | ACK, -1, 0, 0)]);
     silent.arrive(&segment(ACK, 0, 0, 0));
     assert!(lost(&silent));
+}
+
+/// Plays a peer that answers every segment by `answer`, and by `blink` after every second; how long the connection lives, and
+/// how it ends.
+fn outlived(host: &mut Host, answer: &Wire, blink: Option<&Wire>) -> (Duration, Events) {
+    let start = host.now;
+    host.arrive(answer);
+    for turn in 0..200 {
+        host.sent();
+        let Some(deadline) = host.end.tcb.deadline() else {
+            break;
+        };
+        let events = host.wait(deadline.since(host.now));
+        if events.contains(Events::CLOSED) {
+            return (host.now.since(start), events);
+        }
+        if !host.sent().is_empty() {
+            host.arrive(answer);
+            if let Some(blink) = blink.filter(|_| turn % 2 == 1) {
+                host.arrive(blink);
+                host.sent();
+                host.arrive(answer);
+            }
+        }
+    }
+    (host.now.since(start), Events::empty())
+}
+
+/// RFC 6429: a peer that answers and takes nothing is kept for its application (MUST-37), and not where there is none.
+#[test]
+fn who_takes_nothing_is_given_up_once_the_application_is_gone() {
+    let with_window = |state, window| {
+        let seq = i32::from(matches!(state, State::Closing | State::LastAck));
+        let mut wire = segment(ACK, seq, 0, 0);
+        wire.header.window = window;
+        wire
+    };
+    for state in [State::FinWait1, State::Closing, State::LastAck] {
+        let (shut, ajar) = (with_window(state, 0), with_window(state, 1));
+        for in_flight in [0, 500] {
+            for blink in [None, Some(&ajar)] {
+                let mut kept = Host::in_state(state, in_flight);
+                assert_eq!(outlived(&mut kept, &shut, blink).1, Events::empty());
+                let mut host = Host::in_state(state, in_flight);
+                let now = host.now;
+                host.end.tcb.shut_receive(now);
+                let (lived, events) = outlived(&mut host, &shut, blink);
+                let case = format!("{state}, {in_flight}, {}: {lived:?}", blink.is_some());
+                assert_eq!(events, Events::TIMED_OUT | Events::CLOSED, "{case}");
+                // R2 of RFC 9293 §3.8.3.
+                assert!((100..1800).contains(&lived.as_secs()), "{case}");
+            }
+        }
+    }
+    // With data that waits for the window to open, and was never sent.
+    let mut host = Host::in_state(State::Established, 0);
+    let shut = with_window(State::Established, 0);
+    host.arrive(&shut);
+    host.end.send(&[0; 500]);
+    let now = host.now;
+    host.end.tcb.close(now);
+    host.end.tcb.shut_receive(now);
+    let (lived, events) = outlived(&mut host, &shut, None);
+    assert_eq!(events, Events::TIMED_OUT | Events::CLOSED, "{lived:?}");
+    // What it takes gives it time again.
+    let mut host = Host::in_state(State::FinWait1, 500);
+    let now = host.now;
+    host.end.tcb.shut_receive(now);
+    for taken in [100, 200, 300] {
+        let mut shut = with_window(State::FinWait1, 0);
+        shut.header.ack += taken;
+        host.arrive(&shut);
+        for _ in 0..14 {
+            host.sent();
+            let deadline = host.end.tcb.deadline().unwrap();
+            assert_eq!(host.wait(deadline.since(host.now)), Events::empty());
+            host.arrive(&shut);
+        }
+    }
 }
