@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use braidnet_sync::baton::Baton;
 use braidnet_sync::clock::Clock;
 use braidnet_sync::lock::{
-    Adaptive, Lock, LockClass, LockKind, LockSnapshot, Mcs, Metering, Owned, set_metering,
+    Adaptive, Lock, LockClass, LockKind, LockSnapshot, Mcs, Metering, set_metering,
 };
 use braidnet_sync::usage::Usage;
 
@@ -84,11 +84,6 @@ fn lone() -> Vec<Candidate> {
         candidate("Baton", move |times| {
             (0..times)
                 .for_each(|_| *black_box(&baton).try_take().expect("nobody else is here") += 1);
-        }),
-        // Made and entered on the thread that runs this.
-        candidate("Owned", |times| {
-            let owned = Owned::new(0_u64);
-            (0..times).for_each(|_| black_box(&owned).with(|value| *value += 1));
         }),
         candidate("Clock::now_nanos", move |times| {
             (0..times).for_each(|_| {

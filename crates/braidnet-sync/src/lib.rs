@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`lock`] | [`Adaptive`](lock::Adaptive) and [`Mcs`](lock::Mcs) locks, [`Lock`](lock::Lock) that chooses between them at run time and counts, [`Owned`](lock::Owned) that needs no lock |
+//! | [`lock`] | [`Adaptive`](lock::Adaptive) and [`Mcs`](lock::Mcs) locks, [`Lock`](lock::Lock) that chooses between them at run time and counts |
 //! | [`ring`] | bounded FIFO rings for one or many producers and one consumer |
 //! | [`parker`] | sleeping without losing a wake-up, on a word or on a device |
 //! | [`baton`] | taking turns without waiting |
@@ -13,7 +13,7 @@
 //! | `usage` | switches and processor time as the kernel counts them |
 //!
 //! The crate knows nothing of messages and protocols. It refuses to wait where a caller could do something else: a
-//! full ring, a held baton and a foreign cell are answers, not delays. It refuses systems other than Linux, whose
+//! full ring and a held baton are answers, not delays. It refuses systems other than Linux, whose
 //! futex, affinity and counts it is built on.
 //!
 //! Each primitive explains its protocol in prose above its code: who may touch what when, and which memory order

@@ -2,14 +2,13 @@
 //!
 //! [`Adaptive`] and [`Mcs`] are lock types; `lock_api::Mutex<Adaptive, T>` and `lock_api::Mutex<Mcs, T>` are mutexes made of them for
 //! who knows at compile time which one is wanted. `Lock` holds one of them, chosen at run time, and counts on
-//! request. [`Owned`] is for state that needs no lock because one processor owns it.
+//! request. State that one processor owns needs neither: its lock is `&mut`, which the compiler checks.
 //!
 //! A thread that sleeps on a lock is woken by the thread that gives it back, so a lock must never be held by a thread that
 //! itself sleeps for a device or a peer: hold locks for computing only.
 
 mod adaptive;
 mod mcs;
-mod owned;
 
 #[cfg(not(loom))]
 mod chosen;
@@ -21,7 +20,6 @@ mod model;
 
 pub use adaptive::Adaptive;
 pub use mcs::Mcs;
-pub use owned::{Foreign, Owned};
 
 #[cfg(not(loom))]
 pub use chosen::{Lock, LockKind, UnknownLock};

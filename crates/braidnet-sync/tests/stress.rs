@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use braidnet_sync::baton::Baton;
 use braidnet_sync::gate::Gate;
 use braidnet_sync::group::{Member, Placement, ThreadGroup, allowed_processors};
-use braidnet_sync::lock::{Lock, LockClass, LockKind, Owned};
+use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::parker::Parker;
 use braidnet_sync::ring::{mpsc, spsc};
 
@@ -177,30 +177,6 @@ fn wake_ups_are_not_lost() {
         wakes <= sleeps && sleeps <= 2 * ROUNDS * 2,
         "{wakes} {sleeps}"
     );
-}
-
-/// A cell goes round between threads that adopt it, work and release it; those who do not have it are refused.
-#[test]
-fn owned_cells_change_hands() {
-    const THREADS: u64 = 4;
-    const ROUNDS: u64 = 2_000;
-    let cell = Owned::new(0_u64);
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                let mut done = 0;
-                while done < ROUNDS {
-                    if cell.try_with(|value| *value += 1).is_ok() {
-                        done += 1;
-                        cell.release().unwrap();
-                    } else {
-                        std::thread::yield_now();
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!(cell.into_inner(), THREADS * ROUNDS);
 }
 
 /// Pinned members take turns at one baton until they have done so much together.

@@ -121,11 +121,3 @@ pub(crate) fn processor_hint() -> u32 {
 pub(crate) fn several_processors() -> bool {
     true
 }
-
-pub(crate) fn thread_token() -> u64 {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    loom::thread_local! {
-        static TOKEN: u64 = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) << 1;
-    }
-    TOKEN.with(|token| *token)
-}
