@@ -18,7 +18,8 @@ pub enum Verb {
     /// Up: the connection that was asked for with [`Verb::Connect`] is being opened, and this is its number; `tuple` is
     /// set.
     Opening = 5,
-    /// Up: `value` more bytes may be sent.
+    /// Up: `value` more bytes may be sent. Told in quarters of the send buffer: once all is acknowledged, up to a quarter of
+    /// what [`Verb::Connected`] gave may stay untold.
     Space = 2,
     /// Up: the peer has sent everything it will (after all data before it).
     EndOfData = 3,

@@ -77,6 +77,9 @@ impl Io<'_, '_> {
     }
 
     /// Bytes that can be sent now.
+    ///
+    /// What the peer acknowledges is given back in quarters of the send buffer: more than three quarters come free sooner or
+    /// later, all of it perhaps never.
     pub fn space(&self) -> u64 {
         self.slot.space
     }

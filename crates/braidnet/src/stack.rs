@@ -278,7 +278,8 @@ impl Stack {
         Ok(written)
     }
 
-    /// Bytes that [`Stack::send`] would take now.
+    /// Bytes that [`Stack::send`] would take now. What the peer acknowledges is given back in quarters of the send buffer: more
+    /// than three quarters come free sooner or later, all of it perhaps never.
     pub fn send_space(&mut self, connection: Connection) -> usize {
         self.endpoints
             .get(connection)

@@ -444,9 +444,10 @@ impl Tcp {
         }
     }
 
-    /// How many bytes must have come free in the send buffer that the head is told of them: a good part of it. No application
-    /// can wait for less for ever: what is unreported is less than a quarter, what is still to be acknowledged makes up the
-    /// rest.
+    /// How many bytes must have come free in the send buffer that the head is told of them: a quarter of it. Less may stay
+    /// untold for good, even once all is acknowledged: telling of it then would cost a message for every short exchange. So
+    /// more than three quarters of the buffer are free for certain sooner or later, and whoever waits for more in one piece
+    /// waits in vain; [`Verb::Space`] says so.
     #[inline]
     fn worthwhile(&self) -> u32 {
         self.config.engine.send_buffer_bytes / 4

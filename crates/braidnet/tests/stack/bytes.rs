@@ -213,3 +213,25 @@ fn a_lost_window_update_is_found_out() {
     }
     assert!(heard == sent, "{} bytes", heard.len());
 }
+
+/// How much room is certain to come back: no application may wait for more in one piece.
+#[test]
+fn three_quarters_of_the_send_buffer_come_free() {
+    const BUFFER: usize = 40_000;
+    for len in [1, BUFFER / 4 - 1, BUFFER / 4, BUFFER / 2 + 7, BUFFER] {
+        let change = |config: &mut braidnet::StackConfig| {
+            config.tcp.send_buffer_bytes = BUFFER as u32;
+        };
+        let mut pair = Pair::with(BOTH_MEDIA[0], change, Impairment::default());
+        let (call, answer) = pair.connected();
+        assert_eq!(pair.client.send_space(call), BUFFER);
+        for _ in 0..20 {
+            let n = len.min(pair.client.send_space(call));
+            assert_eq!(pair.client.send(call, &text(n)), Ok(n));
+            pair.pass(Duration::from_secs(1));
+            assert_eq!(read(&mut pair.server, answer).len(), n);
+            let space = pair.client.send_space(call);
+            assert!(space > BUFFER * 3 / 4, "{len}: {space}");
+        }
+    }
+}
