@@ -19,6 +19,7 @@ use braidnet_stream::{
 };
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::time::{Duration, Instant};
+use core::mem;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -156,8 +157,7 @@ impl Stack {
     /// completion, and hands the device what came of it.
     pub fn turn(&mut self, now: Instant) -> Next {
         self.now = now;
-        self.hand_down();
-        let taken = self.carry(self.batch);
+        let taken = self.pass(self.batch);
         if !self.reserve.is_complete() {
             return self.recover(taken);
         }
@@ -234,10 +234,11 @@ impl Stack {
             return Err(ConnectError::NoMemory);
         };
         self.endpoints.opened = None;
-        // What waits for the next turn, and the SYN, would be timed from the last one.
-        self.cluster
-            .put_one(self.wiring.top, Direction::Down, message);
-        self.carry(0);
+        // It goes down alone: what waits for the next turn would be timed from the last one, and so would the SYN.
+        let (down, listed) = (mem::take(&mut self.down), mem::take(&mut self.listed));
+        self.down.push(message);
+        self.pass(0);
+        (self.down, self.listed) = (down, listed);
         match self.endpoints.opened {
             Some(Ok(connection)) => {
                 self.ask(connection, Control::new(Verb::Start));
@@ -437,9 +438,10 @@ impl Stack {
             .put(self.wiring.top, Direction::Down, &mut self.down);
     }
 
-    /// Takes up to `max` packets, runs the cluster, and takes what has reached the head. How many packets.
-    #[inline]
-    fn carry(&mut self, max: usize) -> usize {
+    /// Hands down what was sent, takes up to `max` packets, runs the cluster, and takes what has reached the head. How many
+    /// packets.
+    fn pass(&mut self, max: usize) -> usize {
+        self.hand_down();
         let mut port = Port {
             device: &mut self.device,
             spent: &mut self.spent,
