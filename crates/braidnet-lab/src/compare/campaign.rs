@@ -4,7 +4,7 @@ use super::config::{Cell, CompareConfig, Processors};
 use super::error::CompareError;
 use super::report::{Probe, Repetition, RoundTrip};
 use super::schedule::Shuffler;
-use crate::{LabError, Presentation, RunResult, TtcpConfig};
+use crate::{LabError, RunResult, TtcpConfig};
 use braidnet_process::Architecture;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -103,8 +103,9 @@ pub(super) struct Campaign<'a> {
     progress: &'a mut dyn Progress,
     shuffler: Shuffler,
     measured: Measured,
-    /// Probes by number of processors that were taken after the last measurement: they serve the next one too.
-    fresh: BTreeMap<usize, Probe>,
+    /// The probe that was taken after the last measurement, and for which cell: it serves the next one too, if that puts the same
+    /// load on as many processors.
+    fresh: Option<(Cell, Probe)>,
     /// The longest that a repetition has taken, its probes included.
     longest: Duration,
 }
@@ -123,7 +124,7 @@ impl<'a> Campaign<'a> {
             progress,
             shuffler: Shuffler::new(config.seed),
             measured: Measured::default(),
-            fresh: BTreeMap::new(),
+            fresh: None,
             longest: Duration::ZERO,
         }
     }
@@ -135,9 +136,7 @@ impl<'a> Campaign<'a> {
         let planned = self.cells.len() * (self.config.repetitions + 1) + places.len();
         self.progress.expect(planned);
         for round in 1..=self.config.repetitions {
-            let mut order = self.cells.to_vec();
-            self.shuffler.shuffle(&mut order);
-            for cell in order {
+            for cell in self.order(self.cells.to_vec()) {
                 self.repeat(
                     cell,
                     &format!("round {round} of {}", self.config.repetitions),
@@ -152,6 +151,15 @@ impl<'a> Campaign<'a> {
         }
         self.repeat_unsettled(start)?;
         Ok(self.measured)
+    }
+
+    /// The cells in an order of chance in which those of one load follow each other: they share their probes.
+    fn order(&mut self, mut cells: Vec<Cell>) -> Vec<Cell> {
+        self.shuffler.shuffle(&mut cells);
+        let first_of_load = |cell: &Cell| cells.iter().position(|one| one.load() == cell.load());
+        let mut order = cells.clone();
+        order.sort_by_key(first_of_load);
+        order
     }
 
     /// The first cell of every architecture and number of processors.
@@ -173,7 +181,7 @@ impl<'a> Campaign<'a> {
                 .filter(|(_, repetitions)| settled(repetitions) < self.config.repetitions)
                 .map(|(cell, _)| *cell)
                 .collect();
-            self.shuffler.shuffle(&mut unsettled);
+            unsettled = self.order(unsettled);
             for (done, cell) in unsettled.iter().enumerate() {
                 let spent = self.laboratory.now().saturating_sub(start);
                 if spent + self.longest > self.config.budget {
@@ -190,15 +198,13 @@ impl<'a> Campaign<'a> {
     fn repeat(&mut self, cell: Cell, why: &str) -> Result<(), CompareError> {
         self.progress.begin(&format!("{why}: {cell}"));
         let start = self.laboratory.now();
-        let before = match self.fresh.remove(&cell.processors) {
-            Some(probe) => Some(probe),
-            None => self.probe(cell)?,
+        let before = match self.fresh.take() {
+            Some((of, probe)) if is_probed_alike(&of, &cell) => Some(probe),
+            _ => self.probe(cell)?,
         };
         let result = self.run(cell, &cell.config(&self.config.base))?;
         let after = self.probe(cell)?;
-        if let Some(probe) = after {
-            self.fresh.insert(cell.processors, probe);
-        }
+        self.fresh = after.map(|probe| (cell, probe));
         let repetition = Repetition::new(result, before, after);
         let repetitions = self.measured.repetitions.entry(cell).or_default();
         repetitions.push(repetition);
@@ -213,7 +219,7 @@ impl<'a> Campaign<'a> {
         let (architecture, processors) = (cell.architecture, Processors(cell.processors));
         let what = format!("round trip: {architecture} on {processors}");
         self.progress.begin(&what);
-        self.fresh.clear();
+        self.fresh = None;
         let config = cell.round_trip(&self.config.base);
         let result = (self.laboratory.run(&config))
             .map_err(|error| CompareError::Measurement { what, error })?;
@@ -234,7 +240,7 @@ impl<'a> Campaign<'a> {
 
     /// Measures, and sees that what was delivered is what every other cell of the same load delivered.
     fn run(&mut self, cell: Cell, config: &TtcpConfig) -> Result<RunResult, CompareError> {
-        self.fresh.clear();
+        self.fresh = None;
         let result = (self.laboratory.run(config)).map_err(|error| CompareError::Measurement {
             what: cell.to_string(),
             error,
@@ -261,12 +267,10 @@ impl<'a> Campaign<'a> {
         if processors < 2 {
             return Ok(None);
         }
-        // The load of the probe is the same beside every cell, so that probes can be compared with each other.
         let alone = Cell {
-            connections: 1,
-            presentation: Presentation::None,
             architecture: Architecture::Connection,
             processors: 1,
+            ..cell
         };
         let load = alone.config(&self.config.base);
         let failed = |error| CompareError::Measurement {
@@ -282,6 +286,11 @@ impl<'a> Campaign<'a> {
             ceiling,
         }))
     }
+}
+
+/// Whether a probe for one cell tells of the other.
+fn is_probed_alike(one: &Cell, other: &Cell) -> bool {
+    (one.processors, one.load()) == (other.processors, other.load())
 }
 
 fn settled(repetitions: &[Repetition]) -> usize {

@@ -190,7 +190,7 @@ fn legend(text: &mut String, runs: &[Run]) {
     );
     term(
         "speed-up",
-        "over one processor; ceiling: of as many that share nothing, with 1 connection each and no presentation",
+        "over one processor; ceiling: of as many stacks that share nothing, connections dealt among them",
     );
     term(
         "sw/1,000",

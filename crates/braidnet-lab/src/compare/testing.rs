@@ -52,7 +52,8 @@ pub(super) fn result(throughput_gbps: f64) -> RunResult {
 pub(super) enum Asked {
     Run(TtcpConfig),
     Latency(usize, usize),
-    Ceiling(usize),
+    /// Of so many processors, under a load of so many connections and a presentation.
+    Ceiling(usize, (usize, Presentation)),
 }
 
 /// Answers every question from what was planted, and writes down what was asked. Its clock moves by a tenth of a second
@@ -122,8 +123,14 @@ impl Laboratory for Planted {
         Ok(self.latencies.pop_front().unwrap_or(65.0))
     }
 
-    fn ceiling(&mut self, processors: usize, _: &TtcpConfig, _: Duration) -> Result<f64, LabError> {
-        self.asked.push(Asked::Ceiling(processors));
+    fn ceiling(
+        &mut self,
+        processors: usize,
+        config: &TtcpConfig,
+        _: Duration,
+    ) -> Result<f64, LabError> {
+        let load = (config.connections, config.presentation);
+        self.asked.push(Asked::Ceiling(processors, load));
         Ok(0.975 * processors as f64)
     }
 }

@@ -66,7 +66,7 @@ fn every_cell_is_measured_five_times_and_sampled_once_in_rounds() {
 }
 
 #[test]
-fn every_repetition_on_several_processors_stands_between_two_probes() {
+fn every_repetition_on_several_processors_stands_between_two_probes_of_its_load() {
     let mut laboratory = Planted::new(4);
     let config = CompareConfig {
         processors: vec![1, 2, 4],
@@ -76,24 +76,25 @@ fn every_repetition_on_several_processors_stands_between_two_probes() {
     let asked = &laboratory.asked;
     let bulk = |asked: &Asked| match asked {
         Asked::Run(config) if config.mode == Mode::Bulk && !config.sync_sampling => {
-            Some(config.processors)
+            Some((config.processors, (config.connections, config.presentation)))
         }
         _ => None,
     };
     let mut shared = 0;
     for (index, question) in asked.iter().enumerate() {
-        let Some(processors) = bulk(question).filter(|&processors| processors > 1) else {
+        let Some((processors, load)) = bulk(question).filter(|(processors, _)| *processors > 1)
+        else {
             continue;
         };
-        assert_eq!(asked[index - 1], Asked::Ceiling(processors));
+        assert_eq!(asked[index - 1], Asked::Ceiling(processors, load));
         assert_eq!(asked[index - 2], Asked::Latency(0, processors - 1));
         assert_eq!(asked[index + 1], Asked::Latency(0, processors - 1));
-        assert_eq!(asked[index + 2], Asked::Ceiling(processors));
-        shared += usize::from(asked.get(index + 3).and_then(bulk) == Some(processors));
+        assert_eq!(asked[index + 2], Asked::Ceiling(processors, load));
+        shared += usize::from(asked.get(index + 3).and_then(bulk) == Some((processors, load)));
     }
     let probes = asked
         .iter()
-        .filter(|asked| matches!(asked, Asked::Ceiling(_)));
+        .filter(|asked| matches!(asked, Asked::Ceiling(..)));
     assert!(shared > 0, "neighbours share a probe");
     assert_eq!(probes.count(), 2 * 24 * 5 - shared);
 }
