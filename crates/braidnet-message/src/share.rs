@@ -58,8 +58,27 @@ impl Message {
     ///
     /// It has a node for every block that it touches, and the sum of such a block where the view holds all of it. `None` if
     /// the message has less than `start + len` bytes, or `pool` no nodes left for the views.
+    #[inline]
     pub fn share_range(&self, start: usize, len: usize, pool: &mut Pool) -> Option<Message> {
-        if start.checked_add(len)? > self.total_len() {
+        let end = start.checked_add(len)?;
+        let node = self.node();
+        if end > node.len() {
+            return self.share_range_of_blocks(start, len, pool);
+        }
+        let first = node.start.get();
+        // SAFETY: up to `end` the message's first block is what it sees.
+        unsafe { pool.view(node, first + start as u32, first + end as u32) }
+    }
+
+    /// The same where the view goes beyond the first block.
+    #[inline(never)]
+    fn share_range_of_blocks(
+        &self,
+        start: usize,
+        len: usize,
+        pool: &mut Pool,
+    ) -> Option<Message> {
+        if start + len > self.total_len() {
             return None;
         }
         let (mut skip, mut left) = (start, len);

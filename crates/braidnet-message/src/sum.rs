@@ -84,8 +84,19 @@ impl Node {
         self.sum_end.set(end);
     }
 
-    /// The sum of the bytes seen: that which is known, and those of the bytes in front of it and behind.
+    /// The sum of the bytes seen.
+    #[inline]
     fn block_sum(&self) -> Sum {
+        let (start, end) = (self.start.get(), self.end.get());
+        if start != end && self.sum_start.get() == start && self.sum_end.get() == end {
+            return Sum(self.sum.get());
+        }
+        self.read_sum()
+    }
+
+    /// The sum that is known, and those of the bytes in front of it and behind.
+    #[inline(never)]
+    fn read_sum(&self) -> Sum {
         let bytes = self.bytes();
         let (known_start, known_end) = (self.sum_start.get(), self.sum_end.get());
         if known_start == known_end {
