@@ -72,12 +72,7 @@ impl Message {
 
     /// The same where the view goes beyond the first block.
     #[inline(never)]
-    fn share_range_of_blocks(
-        &self,
-        start: usize,
-        len: usize,
-        pool: &mut Pool,
-    ) -> Option<Message> {
+    fn share_range_of_blocks(&self, start: usize, len: usize, pool: &mut Pool) -> Option<Message> {
         if start + len > self.total_len() {
             return None;
         }
