@@ -16,6 +16,7 @@ mod before;
 mod connection;
 mod core;
 mod listen;
+mod open;
 mod send_queue;
 mod table;
 

@@ -1,29 +1,18 @@
-//! The ordered part: segments, user calls, deadlines, and what has to be sent.
+//! The ordered part: segments, user calls, deadlines, and what has to be sent. How connections begin is in [`open`](super::open).
 
-use super::after::HEADROOM;
 use super::connection::{Connection, Deliver, Departures, Segment};
-use super::listen::HalfOpen;
-use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
-    CLOSED, CONNECTION_BYTES, DATA_SEGMENTS_IN, NO_BUFFER, NO_CONNECTION, NO_MEMORY, NOT_SENDABLE,
-    OPENED, OUT_OF_ORDER, OWN, RESETS_OUT, SEGMENTS_IN, SEGMENTS_OUT, STALE, SYN_QUEUE_FULL,
-    TABLE_FULL, TEXT_REFUSED, Tcp, UNTOLD,
+    CLOSED, DATA_SEGMENTS_IN, NOT_SENDABLE, OUT_OF_ORDER, OWN, SEGMENTS_IN, SEGMENTS_OUT, STALE,
+    TEXT_REFUSED, Tcp, UNTOLD,
 };
-use crate::notes::{Arrival, Departure};
-use braidnet_message::{Charge, Kind, Message, Run, Scarcity};
-use braidnet_stream::{
-    BucketId, ConnectionId, Context, Control, Counter, State as ModuleState, Verb,
-};
-use braidnet_tcp::{DropReason, Events, Listen, Payload, Sink, State, Tcb};
-use braidnet_wire::address::Tuple;
-use braidnet_wire::seq::SeqNumber;
-use braidnet_wire::tcp::{PROTOCOL, TcpError, TcpFlags, TcpHeader};
+use crate::notes::Arrival;
+use braidnet_message::{Kind, Message, Run, Scarcity};
+use braidnet_stream::{ConnectionId, Context, Control, Counter, State as ModuleState, Verb};
+use braidnet_tcp::{DropReason, Events, Payload, State};
+use braidnet_wire::tcp::{TcpError, TcpFlags};
 use braidnet_wire::time::{Duration, Instant};
 use std::sync::OnceLock;
-
-/// IPv4 and TCP headers without options, in bytes (RFC 9293 §3.7.1).
-const FIXED_HEADERS: usize = 40;
 
 /// How long what the head is to be told waits for a buffer before it is tried again on its own account.
 const RETRY: Duration = Duration::from_millis(20);
@@ -46,7 +35,7 @@ pub(super) fn refused(refusal: TcpError) -> Counter {
     Counter((OWN.len() + DropReason::ALL.len()) as u16 + refusal as u16)
 }
 
-fn counter_of(reason: DropReason) -> Counter {
+pub(super) fn counter_of(reason: DropReason) -> Counter {
     Counter((OWN.len() + reason.index()) as u16)
 }
 
@@ -147,127 +136,6 @@ impl Tcp {
         }
     }
 
-    /// A new incarnation takes over from one in TIME-WAIT (RFC 6191, RFC 1122 §4.2.2.13). It begins above all that the old one
-    /// has used (RFC 9293 §3.6.1): after a fast connection, the clock that numbers begin by is behind.
-    #[cold]
-    fn reopen(&self, slot: usize, segment: Segment, table: &mut Table, cx: &mut Context<'_>) {
-        let used = table
-            .connection(slot)
-            .map(|connection| connection.tcb.status().snd_nxt);
-        self.gone(slot, Control::CLOSED, table, cx);
-        self.segment_for_nobody(segment.into_message(), used, table, cx);
-    }
-
-    /// The same during the handshake: what ends it may bring data, of which the head is to hear after `Connected`. So a
-    /// segment without which `Connected` cannot be told is not taken, as if it were lost.
-    #[cold]
-    fn segment_while_opening(
-        &self,
-        slot: usize,
-        segment: Segment,
-        table: &mut Table,
-        cx: &mut Context<'_>,
-    ) {
-        self.catch_up(table, cx);
-        let header = segment.header();
-        let (payload, carrier) = if segment.is_empty() {
-            (None, Some(segment.into_message()))
-        } else {
-            (Some(segment), cx.pool().allocate(0, 0))
-        };
-        let (Some(carrier), true) = (carrier, table.untold.is_empty()) else {
-            return cx.count(NO_BUFFER, 1);
-        };
-        let Some(connection) = table.connection(slot) else {
-            return;
-        };
-        let mut early = Vec::new();
-        let outcome = connection
-            .tcb
-            .on_segment(cx.now(), &header, payload, &mut early);
-        if let Some(reason) = outcome.drop {
-            cx.count(counter_of(reason), 1);
-        }
-        if outcome.events.contains(Events::CONNECTED) {
-            cx.count(OPENED, 1);
-            cx.up(connection.connected(carrier));
-        }
-        if let Some(connection) = table.connection(slot) {
-            let mut sink = Deliver {
-                id: connection.id,
-                delivered: &mut connection.delivered,
-                cx,
-            };
-            for segment in early {
-                sink.deliver(segment);
-            }
-        }
-        self.events(slot, outcome.events - Events::CONNECTED, table, cx);
-    }
-
-    /// A segment for which there is no connection: a listener's SYN, or RFC 9293 §3.10.7.1. `used` is where the sequence
-    /// numbers of a connection before, which was in the way, ended.
-    #[cold]
-    fn segment_for_nobody(
-        &self,
-        message: Message,
-        used: Option<SeqNumber>,
-        table: &mut Table,
-        cx: &mut Context<'_>,
-    ) {
-        let arrival = &message.note::<Arrival>();
-        let (header, tuple) = (&arrival.header, &arrival.tuple);
-        if let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port) {
-            match braidnet_tcp::listen(header) {
-                Listen::Ignore(reason) => return cx.drop(message, counter_of(reason)),
-                Listen::Accept => {
-                    let Some(half_open) = HalfOpen::take(listener) else {
-                        return cx.drop(message, SYN_QUEUE_FULL);
-                    };
-                    if message.total_len() > 0 {
-                        cx.drop(message, counter_of(DropReason::TextOnSyn));
-                    }
-                    return self.accept(arrival, (half_open, used), table, cx);
-                }
-                Listen::Reset => {}
-            }
-        }
-        match braidnet_tcp::reset_for(header, message.total_len() as u32) {
-            Some(reset) => {
-                cx.count(RESETS_OUT, 1);
-                self.send_alone(reset, *tuple, cx);
-            }
-            None => cx.drop(message, NO_CONNECTION),
-        }
-    }
-
-    #[inline(never)]
-    fn accept(
-        &self,
-        arrival: &Arrival,
-        (half_open, used): (HalfOpen, Option<SeqNumber>),
-        table: &mut Table,
-        cx: &mut Context<'_>,
-    ) {
-        let now = cx.now();
-        let iss =
-            braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
-        let iss = used.map_or(iss, |used| iss.latest(used));
-        let mut tcb = Tcb::accept(&self.config.engine, iss, self.mss(), &arrival.header, now);
-        tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
-        tcb.share_allowance(&self.out_of_order);
-        let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
-            return cx.count(NO_MEMORY, 1);
-        };
-        let slot = table.insert(arrival.hash, arrival.tuple, |id| Connection {
-            half_open: Some(half_open),
-            ..fresh(id, (arrival.tuple, arrival.hash), tcb, charge)
-        });
-        if slot.and_then(|slot| table.touch(slot)).is_none() {
-            cx.count(TABLE_FULL, 1);
-        }
-    }
-
     /// What the application asks (RFC 9293 §3.9.1), and its data.
     #[inline(never)]
     pub(super) fn user_calls(
@@ -323,66 +191,6 @@ impl Tcp {
             Verb::Abort => connection.tcb.abort(),
             _ => {}
         }
-    }
-
-    /// OPEN, active (RFC 9293 §3.9.1.1). The caller chose the source port so that the flow's bucket is this one. It is
-    /// answered in the message that asks.
-    #[cold]
-    fn connect(&self, call: Control, asked: Message, table: &mut Table, cx: &mut Context<'_>) {
-        let tuple = call.tuple;
-        let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
-        let (control, id) = match self.open_for(tuple, (bucket, hash), table, cx) {
-            Ok(id) => {
-                if call.detail != Control::HELD {
-                    table.touch(id.slot());
-                }
-                (Control::new(Verb::Opening), id)
-            }
-            Err(reason) => {
-                cx.count(reason, 1);
-                let detail = match reason {
-                    NO_MEMORY => Control::NO_MEMORY,
-                    _ => Control::NO_ROOM,
-                };
-                let closed = Control::new(Verb::Closed).detail(detail);
-                (closed, ConnectionId::new(bucket, u32::MAX, 0))
-            }
-        };
-        cx.up(control.tuple(tuple).carried_by(asked, id));
-    }
-
-    /// A connection in SYN-SENT, or why there is none.
-    fn open_for(
-        &self,
-        tuple: Tuple,
-        (bucket, hash): (BucketId, u64),
-        table: &mut Table,
-        cx: &mut Context<'_>,
-    ) -> Result<ConnectionId, Counter> {
-        if cx.bucket() != Some(bucket) || table.find(hash, &tuple).is_some() {
-            return Err(TABLE_FULL);
-        }
-        // Its slot may be that of a connection whose end the head has not heard of.
-        self.catch_up(table, cx);
-        if !table.untold.is_empty() {
-            return Err(NO_MEMORY);
-        }
-        let now = cx.now();
-        let iss = braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
-        let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
-        tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
-        tcb.share_allowance(&self.out_of_order);
-        let charge = self.memory.charge(CONNECTION_BYTES).ok_or(NO_MEMORY)?;
-        let slot = table
-            .insert(hash, tuple, |id| Connection {
-                announced: true,
-                ..fresh(id, (tuple, hash), tcb, charge)
-            })
-            .ok_or(TABLE_FULL)?;
-        table
-            .connection(slot)
-            .map(|connection| connection.id)
-            .ok_or(TABLE_FULL)
     }
 
     /// Wakes every connection whose time has come.
@@ -467,7 +275,13 @@ impl Tcp {
 
     /// Tells the head what has happened to a connection.
     #[inline(never)]
-    fn events(&self, slot: usize, events: Events, table: &mut Table, cx: &mut Context<'_>) {
+    pub(super) fn events(
+        &self,
+        slot: usize,
+        events: Events,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
         if events.contains(Events::OUT_OF_ORDER) {
             cx.count(OUT_OF_ORDER, 1);
         }
@@ -495,7 +309,7 @@ impl Tcp {
 
     /// Removes a connection and tells the head, and the peer where it is to hear of it.
     #[cold]
-    fn gone(&self, slot: usize, why: u32, table: &mut Table, cx: &mut Context<'_>) {
+    pub(super) fn gone(&self, slot: usize, why: u32, table: &mut Table, cx: &mut Context<'_>) {
         let Some(mut connection) = table.remove(slot) else {
             return;
         };
@@ -511,7 +325,7 @@ impl Tcp {
 
     /// Tells what could not be told, in order, as far as there are buffers now, and asks to be called again for the rest.
     #[cold]
-    fn catch_up(&self, table: &mut Table, cx: &mut Context<'_>) {
+    pub(super) fn catch_up(&self, table: &mut Table, cx: &mut Context<'_>) {
         while let Some((id, control)) = table.untold.pop_front() {
             let Some(message) = control.message(id, cx.pool()) else {
                 table.untold.push_front((id, control));
@@ -519,49 +333,6 @@ impl Tcp {
             };
             cx.up(message);
         }
-    }
-
-    /// Sends a segment that belongs to no connection.
-    fn send_alone(&self, header: TcpHeader, tuple: Tuple, cx: &mut Context<'_>) {
-        match cx.pool().allocate(HEADROOM, 0) {
-            Some(mut message) => {
-                message.set_note(Departure { header, tuple });
-                cx.count(SEGMENTS_OUT, 1);
-                cx.down(message);
-            }
-            None => cx.count(NO_BUFFER, 1),
-        }
-    }
-
-    /// Where a flow's timestamps start: not to be guessed from another's (RFC 7323 §5.4).
-    fn timestamp_offset(&self, tuple: &Tuple) -> u32 {
-        braidnet_tcp::isn::timestamp_offset(self.config.isn_secret, tuple)
-    }
-
-    /// The largest segment that fits the device.
-    fn mss(&self) -> u16 {
-        u16::try_from(self.config.mtu.saturating_sub(FIXED_HEADERS)).unwrap_or(u16::MAX)
-    }
-}
-
-/// A connection at its beginning.
-fn fresh(
-    id: ConnectionId,
-    (tuple, hash): (Tuple, u64),
-    tcb: Tcb<Segment>,
-    charge: Charge,
-) -> Connection {
-    Connection {
-        id,
-        tuple,
-        hash,
-        tcb,
-        sending: SendQueue::default(),
-        unreported_space: 0,
-        delivered: 0,
-        half_open: None,
-        announced: false,
-        _charge: charge,
     }
 }
 
