@@ -216,9 +216,9 @@ impl Stream {
 }
 
 impl<U: RecordUser> Records<U> {
-    fn told(&self, message: &Message, streams: &mut Streams) {
+    fn told(&self, message: Message, streams: &mut Streams, cx: &mut Context<'_>) {
         let id = ConnectionId(message.connection());
-        let Some(control) = Control::of(message) else {
+        let Some(control) = Control::of(&message) else {
             return;
         };
         match control.verb() {
@@ -237,6 +237,7 @@ impl<U: RecordUser> Records<U> {
                     touched: false,
                     failed: false,
                 });
+                cx.down(Control::new(Verb::Accepted).carried_by(message, id));
             }
             Some(Verb::Closed) => streams.close(id),
             _ => {}
@@ -271,7 +272,7 @@ impl<U: RecordUser> Module for Records<U> {
             if message.kind() == Kind::Data {
                 streams.take(message, cx);
             } else {
-                self.told(&message, streams);
+                self.told(message, streams, cx);
             }
         }
         streams.report(cx);
@@ -343,6 +344,7 @@ mod tests {
             let connected = Control::new(Verb::Connected).message(rig.id, rig.cluster.pool());
             rig.up(connected.unwrap());
             rig.turn(Instant::ZERO);
+            assert_eq!(rig.told.drain(..).as_slice(), [(Verb::Accepted, 0)]);
             rig
         }
 

@@ -8,8 +8,8 @@
 //! - *after*, on the way down: header and checksum, from the payload's sum where it is known. Order-free.
 //!
 //! Above it stand modules that speak [`Verb`](braidnet_stream::Verb)s: they get `Connected`, data, `Space`, `EndOfData`
-//! and `Closed`; they send data (at most what `Connected` and `Space` gave them), `Credit` for what they took, `Close`,
-//! `Abort` and `Connect`.
+//! and `Closed`; they send `Accepted` once they have taken up a connection, data (at most what `Connected` and `Space` gave
+//! them), `Credit` for what they took, `Close`, `Abort` and `Connect`.
 
 pub(crate) mod after;
 mod before;
@@ -133,6 +133,9 @@ counters! {
     NO_CONNECTION = "no_connection",
     /// Dropped: the listener has as many half-open connections as it may.
     SYN_QUEUE_FULL = "syn_queue_full",
+    /// Dropped: a SYN, or what would end the handshake; the listener has as many connections as it may that are established and
+    /// that nobody has accepted. The peer tries again.
+    ACCEPT_QUEUE_FULL = "accept_queue_full",
     /// Dropped or refused: the bucket has as many connections as it may.
     TABLE_FULL = "table_full",
     /// Dropped or refused: the stack's memory is used up.

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[repr(u32)]
 pub enum Verb {
     /// Up: the connection is established; `tuple` is set, `value` is the number of bytes that may be sent, `detail`
-    /// the largest segment in bytes.
+    /// the largest segment in bytes. Whoever takes the connection up says [`Verb::Accepted`].
     Connected = 1,
     /// Up: the connection that was asked for with [`Verb::Connect`] is being opened, and this is its number; `tuple` is
     /// set.
@@ -39,6 +39,9 @@ pub enum Verb {
     Connect = 19,
     /// Down: a connection that was held back begins, now.
     Start = 21,
+    /// Down: the application has taken the connection up; its place in the listener's accept queue is free for another. Says
+    /// nothing of one that was asked for.
+    Accepted = 22,
 }
 
 impl Verb {
@@ -54,6 +57,7 @@ impl Verb {
             Verb::Release,
             Verb::Connect,
             Verb::Start,
+            Verb::Accepted,
             Verb::Opening,
             Verb::Stopping,
         ]

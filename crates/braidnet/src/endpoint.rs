@@ -26,6 +26,8 @@ pub(crate) struct Endpoint {
     /// It stands in the list of those with something to hand down.
     pub(crate) listed: bool,
     pub(crate) end_of_data: bool,
+    /// A peer has opened it, and the application has not heard of it yet.
+    pub(crate) is_unaccepted: bool,
 }
 
 /// Where a connection is in its life.
@@ -55,6 +57,7 @@ impl Endpoint {
             filling: None,
             listed: false,
             end_of_data: false,
+            is_unaccepted: false,
         }
     }
 

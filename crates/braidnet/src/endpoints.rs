@@ -2,7 +2,8 @@
 
 use crate::endpoint::{Endpoint, Phase};
 use crate::error::CloseReason;
-use crate::stack::{Connection, Event};
+use crate::event::Event;
+use crate::stack::Connection;
 use braidnet_message::{Kind, Message};
 use braidnet_stream::{BucketId, ConnectionId, Control, Verb};
 use braidnet_wire::address::Tuple;
@@ -12,7 +13,8 @@ use std::collections::VecDeque;
 pub(crate) struct Endpoints {
     /// By bucket and slot.
     slots: Vec<Vec<Option<Box<Endpoint>>>>,
-    pub(crate) events: VecDeque<Event>,
+    /// At most a few for each connection that the application knows of, and for as many that it does not as listeners let in.
+    events: VecDeque<Event>,
     /// What TCP has answered to the last request to open a connection: which it is, or the [detail](Control) of why there is none.
     pub(crate) opened: Option<Result<Connection, u32>>,
 }
@@ -36,6 +38,17 @@ impl Endpoints {
             .get_mut(connection.slot())?
             .as_deref_mut()?;
         (endpoint.id == connection).then_some(endpoint)
+    }
+
+    /// The next thing that happened.
+    pub(crate) fn event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if let Event::Accepted(connection) = event
+            && let Some(endpoint) = self.get(connection)
+        {
+            endpoint.is_unaccepted = false;
+        }
+        Some(event)
     }
 
     /// Forgets a connection, if it is still known under this number.
@@ -86,6 +99,7 @@ impl Endpoints {
         match verb {
             Verb::Connected => {
                 endpoint.open(control.value, control.detail);
+                endpoint.is_unaccepted = !known;
                 let event = if known {
                     Event::Connected
                 } else {
@@ -98,6 +112,7 @@ impl Endpoints {
                 endpoint.end_of_data = true;
                 self.events.push_back(Event::EndOfData(connection));
             }
+            Verb::Closed if endpoint.is_unaccepted => self.remove_unaccepted(connection),
             Verb::Closed => {
                 endpoint.state = Phase::Gone(control.detail);
                 self.events.push_back(Event::Closed(
@@ -107,6 +122,13 @@ impl Endpoints {
             }
             _ => {}
         }
+    }
+
+    /// A connection has died of which the application has not heard, and now will not: a peer that comes and goes leaves nothing.
+    #[cold]
+    fn remove_unaccepted(&mut self, connection: Connection) {
+        self.remove(connection);
+        self.events.retain(|event| event.connection() != connection);
     }
 
     fn enter(&mut self, connection: Connection, tuple: Tuple) {

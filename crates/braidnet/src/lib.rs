@@ -15,6 +15,7 @@ mod config;
 mod endpoint;
 mod endpoints;
 mod error;
+mod event;
 mod inboxes;
 mod server;
 mod services;
@@ -38,7 +39,8 @@ pub use error::{
     BindError, CloseReason, ConnectError, ReceiveError, ReceiveFromError, SendError, SendToError,
     StackError,
 };
+pub use event::Event;
 pub use server::{Jobs, Processors, Server, ServerBuilder};
 pub use services::{DatagramService, Io, Service, Session, Ticket};
-pub use stack::{Connection, Event, Received, Stack};
+pub use stack::{Connection, Received, Stack};
 pub use wiring::Above;

@@ -53,7 +53,7 @@ pub struct ServerBuilder {
     udp: HashMap<u16, Box<dyn DatagramService>>,
 }
 
-/// Half-open connections that a port takes unless told otherwise.
+/// Half-open connections that a port takes unless told otherwise, and as many established ones without a session yet.
 const BACKLOG: u32 = 1024;
 
 impl ServerBuilder {
@@ -93,7 +93,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Most half-open connections of each port.
+    /// Most half-open connections of each port, and most established ones whose session has not been opened yet.
     pub fn backlog(mut self, backlog: u32) -> ServerBuilder {
         self.backlog = backlog;
         self

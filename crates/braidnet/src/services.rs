@@ -235,15 +235,19 @@ impl Services {
         Services { by_port }
     }
 
-    fn told(&self, message: &Message, sessions: &mut Sessions, cx: &mut Context<'_>) {
+    fn told(&self, message: Message, sessions: &mut Sessions, cx: &mut Context<'_>) {
         let id = ConnectionId(message.connection());
         let Some((control, verb)) =
-            Control::of(message).and_then(|control| Some((control, control.verb()?)))
+            Control::of(&message).and_then(|control| Some((control, control.verb()?)))
         else {
             return;
         };
         match verb {
-            Verb::Connected => self.connected(id, &control, sessions, cx),
+            Verb::Connected => {
+                // In the message that tells of it: this is never put off.
+                cx.down(Control::new(Verb::Accepted).carried_by(message, id));
+                self.connected(id, &control, sessions, cx);
+            }
             Verb::Space => {
                 if let Some(entry) = sessions.entry(id) {
                     entry.slot.space += control.value;
@@ -446,7 +450,7 @@ impl Module for Services {
             match message.kind() {
                 Kind::Data => sessions.with(id, cx, |session, io| session.data(message, io)),
                 Kind::HighPriority => sessions.with(id, cx, |session, io| session.job(message, io)),
-                Kind::Control => self.told(&message, sessions, cx),
+                Kind::Control => self.told(message, sessions, cx),
             }
         }
     }

@@ -7,7 +7,8 @@ pub use datagrams::Received;
 use crate::config::StackConfig;
 use crate::endpoint::Phase;
 use crate::endpoints::{Endpoints, unopened};
-use crate::error::{CloseReason, ConnectError, ReceiveError, SendError, StackError};
+use crate::error::{ConnectError, ReceiveError, SendError, StackError};
+use crate::event::Event;
 use crate::inboxes::Inboxes;
 use crate::wiring::{self, Above, Plain, Wiring};
 use braidnet_device::{Device, QueuePair, RECEIVE_HEADROOM};
@@ -81,19 +82,6 @@ pub struct Stack {
 
 /// A connection of a [`Stack`].
 pub type Connection = ConnectionId;
-
-/// Something that happened to a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A peer has connected to a port that is listened on.
-    Accepted(Connection),
-    /// A connection that was asked for is established.
-    Connected(Connection),
-    /// The peer has sent everything it will.
-    EndOfData(Connection),
-    /// The connection is gone. What it had received can still be read; then [`Stack::forget`] it.
-    Closed(Connection, CloseReason),
-}
 
 impl Stack {
     /// A stack on `device`.
@@ -187,7 +175,8 @@ impl Stack {
         self.next(taken).sooner(asked)
     }
 
-    /// Listens on `port` of every address; at most `backlog` connections may be half-open.
+    /// Listens on `port` of every address. At most `backlog` connections may be half-open, and as many established and waiting
+    /// for their [`Event::Accepted`] to be taken; who comes beyond that is not answered, and tries again.
     ///
     /// # Errors
     /// If the port is 0 or listened on already.
@@ -234,11 +223,7 @@ impl Stack {
             return Err(ConnectError::NoMemory);
         };
         self.endpoints.opened = None;
-        // It goes down alone: what waits for the next turn would be timed from the last one, and so would the SYN.
-        let (down, listed) = (mem::take(&mut self.down), mem::take(&mut self.listed));
-        self.down.push(message);
-        self.pass(0);
-        (self.down, self.listed) = (down, listed);
+        self.pass_alone(message);
         match self.endpoints.opened {
             Some(Ok(connection)) => {
                 self.ask(connection, Control::new(Verb::Start));
@@ -373,7 +358,22 @@ impl Stack {
 
     /// The next thing that happened.
     pub fn event(&mut self) -> Option<Event> {
-        self.endpoints.events.pop_front()
+        let event = self.endpoints.event()?;
+        if let Event::Accepted(connection) = event {
+            self.accept(connection);
+        }
+        Some(event)
+    }
+
+    /// Tells TCP that a connection has been taken up, at once: the next caller may come with the next turn.
+    #[inline(never)]
+    fn accept(&mut self, connection: Connection) {
+        let accepted = Control::new(Verb::Accepted);
+        let message = accepted.message(connection, self.cluster.pool());
+        match message {
+            Some(message) => self.pass_alone(message),
+            None => self.ask(connection, accepted),
+        }
     }
 
     /// Bytes of memory for buffers that are in use or kept for use: at most
@@ -436,6 +436,15 @@ impl Stack {
         }
         self.cluster
             .put(self.wiring.top, Direction::Down, &mut self.down);
+    }
+
+    /// Hands down this and nothing else, between turns. What waits for the next turn goes on waiting: it would be timed from the
+    /// last one.
+    fn pass_alone(&mut self, message: Message) {
+        let (down, listed) = (mem::take(&mut self.down), mem::take(&mut self.listed));
+        self.down.push(message);
+        self.pass(0);
+        (self.down, self.listed) = (down, listed);
     }
 
     /// Hands down what was sent, takes up to `max` packets, runs the cluster, and takes what has reached the head. How many

@@ -6,7 +6,7 @@ use braidnet::stream::Processor;
 use braidnet::sync::group::MemberError;
 use braidnet::wire::address::Tuple;
 use braidnet::{
-    Architecture, Instant, Io, Server, ServerBuilder, Service, Session, Stack, StackConfig,
+    Architecture, Event, Instant, Io, Server, ServerBuilder, Service, Session, Stack, StackConfig,
 };
 
 /// Sends back what it receives, and panics when it receives an exclamation mark.
@@ -87,5 +87,29 @@ fn a_device_that_is_gone_is_noticed() {
         drop(near);
         server.turn(Instant::ZERO, 1);
         assert!(server.is_gone(), "{architecture}");
+    }
+}
+
+/// A session takes a connection up as soon as it is opened: one place is enough for any number of callers.
+#[test]
+fn a_service_accepts_at_once() {
+    for architecture in Architecture::ALL {
+        let (near, far) = memory::wire(Capabilities::ip(1500), 256);
+        let mut client = Stack::new(&StackConfig::new("10.0.0.1".parse().unwrap()), near).unwrap();
+        let mut server = ServerBuilder::new(StackConfig::new("10.0.0.2".parse().unwrap()))
+            .architecture(architecture, 2)
+            .backlog(1)
+            .tcp(7, Touchy)
+            .turned(far)
+            .unwrap();
+        for callers in 1..=50 {
+            let call = client.connect("10.0.0.2:7".parse().unwrap()).unwrap();
+            for _ in 0..10 {
+                client.turn(Instant::ZERO);
+                server.turn(Instant::ZERO, usize::MAX);
+            }
+            assert_eq!(client.event(), Some(Event::Connected(call)));
+            assert_eq!(server.connections(), callers, "{architecture}");
+        }
     }
 }

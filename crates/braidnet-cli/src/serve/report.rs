@@ -293,7 +293,7 @@ mod tests {
         ("services", "no_service no_session"),
         (
             "tcp",
-            "bad_address no_buffer no_connection no_memory not_sendable stale syn_queue_full table_full text_refused",
+            "accept_queue_full bad_address no_buffer no_connection no_memory not_sendable stale syn_queue_full table_full text_refused",
         ),
         ("udp", "no_buffer not_data port_closed port_zero too_long"),
     ];

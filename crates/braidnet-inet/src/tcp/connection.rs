@@ -1,15 +1,15 @@
 //! One connection: the engine, what it has to send, and what the head has been told.
 
 use super::after::HEADROOM;
-use super::listen::HalfOpen;
+use super::listen::Place;
 use super::send_queue::SendQueue;
 use super::{NO_BUFFER, RETRANSMITTED};
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
-use braidnet_stream::{ConnectionId, Context, Control, Verb};
+use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{Outlet, Payload, Sink, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
-use braidnet_wire::tcp::TcpHeader;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 
 /// A connection in its bucket.
 pub(super) struct Connection {
@@ -22,8 +22,9 @@ pub(super) struct Connection {
     pub(super) unreported_space: u32,
     /// Bytes delivered so far: where in the stream the next delivery stands.
     pub(super) delivered: u64,
-    /// Set until the handshake is over.
-    pub(super) half_open: Option<HalfOpen>,
+    /// In its listener's queue of those that are half-open, then of those that are not accepted yet; given back when the
+    /// application says that it has it, or with the connection.
+    pub(super) place: Option<Place>,
     /// The head knows of it.
     pub(super) announced: bool,
     /// Its share of the stack's memory, given back with it.
@@ -31,9 +32,20 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Tells that the handshake is over, in `carrier`.
-    pub(super) fn connected(&mut self, carrier: Message) -> Message {
-        self.half_open = None;
+    /// The place in the accept queue that a segment needs which may end a listener's handshake; `None` for another.
+    ///
+    /// # Errors
+    /// If there is no such place, its name.
+    pub(super) fn place_for(&self, header: &TcpHeader) -> Result<Option<Place>, Counter> {
+        let flags = header.flags;
+        let may_end = flags.contains(TcpFlags::ACK) && !flags.contains(TcpFlags::RST);
+        let half_open = self.place.as_ref().filter(|_| may_end);
+        half_open.map(Place::established).transpose()
+    }
+
+    /// Tells that the handshake is over, in `carrier`. Until it is accepted it has this `place`, if it is a listener's.
+    pub(super) fn connected(&mut self, carrier: Message, place: Option<Place>) -> Message {
+        self.place = place;
         self.announced = true;
         Control::new(Verb::Connected)
             .value(u64::from(self.tcb.send_space()))

@@ -175,7 +175,8 @@ impl Tcp {
             return self.connect(control, message, table, cx);
         }
         let Some(connection) = table.slot(id).and_then(|slot| table.touch(slot)) else {
-            cx.count(STALE, 1);
+            // What is gone has given its place back.
+            cx.count(STALE, u64::from(verb != Verb::Accepted));
             return;
         };
         let now = cx.now();
@@ -189,6 +190,7 @@ impl Tcp {
                 connection.tcb.shut_receive(now);
             }
             Verb::Abort => connection.tcb.abort(),
+            Verb::Accepted => connection.place = None,
             _ => {}
         }
     }

@@ -3,7 +3,9 @@
 //! Listeners are few, change rarely and are asked only when a SYN arrives: a published snapshot that one owner replaces.
 //! Their limits hold for the whole stack, so the counts are atomic and shared.
 
+use super::{ACCEPT_QUEUE_FULL, SYN_QUEUE_FULL};
 use arc_swap::ArcSwap;
+use braidnet_stream::Counter;
 use braidnet_wire::address::Address;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -21,9 +23,10 @@ pub struct Listener {
     /// On this address, or on all.
     address: Option<Address>,
     port: u16,
-    /// Most connections that may be half-open at a time.
+    /// Most connections that each queue holds.
     backlog: u32,
     half_open: AtomicU32,
+    unaccepted: AtomicU32,
 }
 
 /// Why a port cannot be listened on.
@@ -48,7 +51,7 @@ impl std::error::Error for ListenError {}
 
 impl Listeners {
     /// Listens on `port` of `address`, or of every address of the stack; at most `backlog` connections (at least 1) may
-    /// be half-open at a time.
+    /// be half-open at a time, and as many established and not [accepted](braidnet_stream::Verb::Accepted) yet.
     ///
     /// # Errors
     /// If the port is 0 or taken.
@@ -71,12 +74,12 @@ impl Listeners {
             });
             let mut all = Vec::clone(all);
             if !taken {
-                let half_open = AtomicU32::new(0);
                 all.push(Arc::new(Listener {
                     address,
                     port,
                     backlog: backlog.max(1),
-                    half_open,
+                    half_open: AtomicU32::new(0),
+                    unaccepted: AtomicU32::new(0),
                 }));
             }
             all
@@ -113,26 +116,65 @@ impl Listeners {
     }
 }
 
-/// A half-open connection's place in its listener's queue, given back when dropped.
-#[derive(Debug)]
-pub(super) struct HalfOpen(Arc<Listener>);
+/// A listener's two queues (RFC 9293 leaves them to the implementation).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Queue {
+    /// Connections whose handshake is under way.
+    Syn,
+    /// Connections that are established and not accepted yet.
+    Accept,
+}
 
-impl HalfOpen {
-    /// A place, if there is one.
-    pub(super) fn take(listener: Arc<Listener>) -> Option<HalfOpen> {
-        let taken =
-            listener
-                .half_open
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |half_open| {
-                    (half_open < listener.backlog).then_some(half_open + 1)
-                });
-        taken.ok().map(|_| HalfOpen(listener))
+impl Listener {
+    fn count(&self, queue: Queue) -> &AtomicU32 {
+        match queue {
+            Queue::Syn => &self.half_open,
+            Queue::Accept => &self.unaccepted,
+        }
     }
 }
 
-impl Drop for HalfOpen {
+/// A connection's place in one of its listener's queues, given back when dropped: to the listener that it was taken from, even
+/// if another listens on the port by then.
+#[derive(Debug)]
+pub(super) struct Place {
+    listener: Arc<Listener>,
+    queue: Queue,
+}
+
+impl Place {
+    /// A place for a SYN.
+    ///
+    /// # Errors
+    /// The name of the queue that is full. With no place in the accept queue, a handshake would be begun in vain.
+    pub(super) fn half_open(listener: Arc<Listener>) -> Result<Place, Counter> {
+        if listener.unaccepted.load(Ordering::Relaxed) >= listener.backlog {
+            return Err(ACCEPT_QUEUE_FULL);
+        }
+        Place::take(listener, Queue::Syn).ok_or(SYN_QUEUE_FULL)
+    }
+
+    /// A second place, in the accept queue, for a connection whose handshake is about to end.
+    ///
+    /// # Errors
+    /// If that queue is full, its name.
+    pub(super) fn established(&self) -> Result<Place, Counter> {
+        Place::take(self.listener.clone(), Queue::Accept).ok_or(ACCEPT_QUEUE_FULL)
+    }
+
+    fn take(listener: Arc<Listener>, queue: Queue) -> Option<Place> {
+        let room = |held: u32| (held < listener.backlog).then_some(held + 1);
+        let taken = listener
+            .count(queue)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
+        taken.ok().map(|_| Place { listener, queue })
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.half_open.fetch_sub(1, Ordering::Relaxed);
+        let held = self.listener.count(self.queue);
+        held.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -155,14 +197,44 @@ mod tests {
     }
 
     #[test]
-    fn the_backlog_bounds_half_open_connections() {
+    fn the_backlog_bounds_each_queue() {
         let listeners = Listeners::default();
         let address = Address::v4([10, 0, 0, 1]);
         listeners.listen(None, 7, 2).unwrap();
-        let take = || HalfOpen::take(listeners.find(&address, 7).unwrap());
-        let (first, _second) = (take().unwrap(), take().unwrap());
-        assert!(take().is_none());
+        let syn = || Place::half_open(listeners.find(&address, 7).unwrap());
+        let (first, second) = (syn().unwrap(), syn().unwrap());
+        assert_eq!(syn().err(), Some(SYN_QUEUE_FULL));
+        let accepted = first.established().unwrap();
         drop(first);
-        assert!(take().is_some());
+        let third = syn().unwrap();
+        let another = second.established().unwrap();
+        // Full: who knocks is turned away, and who is half in waits.
+        assert_eq!(third.established().err(), Some(ACCEPT_QUEUE_FULL));
+        drop(second);
+        assert_eq!(syn().err(), Some(ACCEPT_QUEUE_FULL));
+        drop(accepted);
+        assert!(third.established().is_ok());
+        assert!(syn().is_ok());
+        drop((another, third));
+        let listener = listeners.find(&address, 7).unwrap();
+        let held =
+            [Queue::Syn, Queue::Accept].map(|queue| listener.count(queue).load(Ordering::Relaxed));
+        assert_eq!(held, [0, 0]);
+    }
+
+    #[test]
+    fn a_place_goes_back_to_the_listener_that_it_is_from() {
+        let listeners = Listeners::default();
+        let address = Address::v4([10, 0, 0, 1]);
+        let syn = || Place::half_open(listeners.find(&address, 7).unwrap());
+        listeners.listen(None, 7, 1).unwrap();
+        let old = syn().unwrap().established().unwrap();
+        listeners.stop(None, 7);
+        listeners.listen(None, 7, 1).unwrap();
+        let new = syn().unwrap().established().unwrap();
+        drop(old);
+        assert_eq!(syn().err(), Some(ACCEPT_QUEUE_FULL));
+        drop(new);
+        assert!(syn().is_ok());
     }
 }

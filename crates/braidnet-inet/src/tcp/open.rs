@@ -3,12 +3,12 @@
 use super::after::HEADROOM;
 use super::connection::{Connection, Deliver, Segment};
 use super::core::counter_of;
-use super::listen::HalfOpen;
+use super::listen::Place;
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
     CONNECTION_BYTES, NO_BUFFER, NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT,
-    SYN_QUEUE_FULL, TABLE_FULL, Tcp,
+    TABLE_FULL, Tcp,
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
@@ -22,8 +22,9 @@ use braidnet_wire::tcp::{PROTOCOL, TcpHeader};
 const FIXED_HEADERS: usize = 40;
 
 impl Tcp {
-    /// The same during the handshake: what ends it may bring data, of which the head is to hear after `Connected`. So a
-    /// segment without which `Connected` cannot be told is not taken, as if it were lost.
+    /// A segment during the handshake. What ends it may bring data, of which the head is to hear after `Connected`. So a
+    /// segment for which `Connected` cannot be told is not taken, as if it were lost; nor is one while the accept queue is full:
+    /// our SYN-ACK is sent again, and answered again.
     #[cold]
     pub(super) fn segment_while_opening(
         &self,
@@ -34,6 +35,13 @@ impl Tcp {
     ) {
         self.catch_up(table, cx);
         let header = segment.header();
+        let Some(connection) = table.connection(slot) else {
+            return;
+        };
+        let place = match connection.place_for(&header) {
+            Ok(place) => place,
+            Err(full) => return cx.drop(segment.into_message(), full),
+        };
         let (payload, carrier) = if segment.is_empty() {
             (None, Some(segment.into_message()))
         } else {
@@ -54,7 +62,7 @@ impl Tcp {
         }
         if outcome.events.contains(Events::CONNECTED) {
             cx.count(OPENED, 1);
-            cx.up(connection.connected(carrier));
+            cx.up(connection.connected(carrier, place));
         }
         if let Some(connection) = table.connection(slot) {
             let mut sink = Deliver {
@@ -85,13 +93,14 @@ impl Tcp {
             match braidnet_tcp::listen(header) {
                 Listen::Ignore(reason) => return cx.drop(message, counter_of(reason)),
                 Listen::Accept => {
-                    let Some(half_open) = HalfOpen::take(listener) else {
-                        return cx.drop(message, SYN_QUEUE_FULL);
+                    let place = match Place::half_open(listener) {
+                        Ok(place) => place,
+                        Err(full) => return cx.drop(message, full),
                     };
                     if message.total_len() > 0 {
                         cx.drop(message, counter_of(DropReason::TextOnSyn));
                     }
-                    return self.accept(arrival, (half_open, used), table, cx);
+                    return self.accept(arrival, (place, used), table, cx);
                 }
                 Listen::Reset => {}
             }
@@ -126,7 +135,7 @@ impl Tcp {
     fn accept(
         &self,
         arrival: &Arrival,
-        (half_open, used): (HalfOpen, Option<SeqNumber>),
+        (place, used): (Place, Option<SeqNumber>),
         table: &mut Table,
         cx: &mut Context<'_>,
     ) {
@@ -141,7 +150,7 @@ impl Tcp {
             return cx.count(NO_MEMORY, 1);
         };
         let slot = table.insert(arrival.hash, arrival.tuple, |id| Connection {
-            half_open: Some(half_open),
+            place: Some(place),
             ..fresh(id, (arrival.tuple, arrival.hash), tcb, charge)
         });
         if slot.and_then(|slot| table.touch(slot)).is_none() {
@@ -253,7 +262,7 @@ fn fresh(
         sending: SendQueue::default(),
         unreported_space: 0,
         delivered: 0,
-        half_open: None,
+        place: None,
         announced: false,
         _charge: charge,
     }

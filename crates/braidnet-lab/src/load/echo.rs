@@ -1,6 +1,6 @@
 //! One-message round trips.
 
-use super::give_credit;
+use super::{accept, give_credit};
 use crate::config::TtcpConfig;
 use crate::content::Content;
 use crate::measure::Phase;
@@ -323,6 +323,7 @@ impl Module for Server {
                 if answering.slots.len() <= id.slot() {
                     answering.slots.resize_with(id.slot() + 1, || None);
                 }
+                accept(id, LOST, cx);
                 let mss = control.detail.max(1) as usize;
                 let waiting = std::collections::VecDeque::with_capacity(64);
                 answering.slots[id.slot()] = Some(Answer {

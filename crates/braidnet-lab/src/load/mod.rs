@@ -17,7 +17,7 @@ pub(crate) mod records;
 pub(crate) mod sink;
 pub(crate) mod source;
 
-use braidnet_stream::{ConnectionId, Context, Control, Counter};
+use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
 use braidnet_wire::address::Tuple;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -43,15 +43,21 @@ impl Numbers {
     }
 }
 
+/// Takes a connection up; counts under `lost` if that cannot be said.
+pub(crate) fn accept(id: ConnectionId, lost: Counter, cx: &mut Context<'_>) {
+    tell(Control::new(Verb::Accepted), id, lost, cx);
+}
+
 /// Gives `bytes` back to a connection's window; counts under `lost` if that cannot be said.
 #[inline]
 pub(crate) fn give_credit(id: ConnectionId, bytes: u64, lost: Counter, cx: &mut Context<'_>) {
-    use braidnet_stream::Verb;
-    match Control::new(Verb::Credit)
-        .value(bytes)
-        .message(id, cx.pool())
-    {
-        Some(credit) => cx.down(credit),
+    tell(Control::new(Verb::Credit).value(bytes), id, lost, cx);
+}
+
+#[inline]
+fn tell(control: Control, id: ConnectionId, lost: Counter, cx: &mut Context<'_>) {
+    match control.message(id, cx.pool()) {
+        Some(message) => cx.down(message),
         None => cx.count(lost, 1),
     }
 }

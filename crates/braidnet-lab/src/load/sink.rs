@@ -1,6 +1,6 @@
 //! What receives a stream and copies it out.
 
-use super::{Numbers, give_credit, with_buffer};
+use super::{Numbers, accept, give_credit, with_buffer};
 use crate::tally::{Scope, Tally};
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{
@@ -46,12 +46,14 @@ impl Sink {
         Sink { numbers, scope }
     }
 
-    fn told(&self, message: &Message, taken: &mut Taken) {
-        let slot = ConnectionId(message.connection()).slot();
+    fn told(&self, message: &Message, taken: &mut Taken, cx: &mut Context<'_>) {
+        let id = ConnectionId(message.connection());
+        let slot = id.slot();
         let Some(control) = Control::of(message) else {
             return;
         };
         if control.verb() == Some(Verb::Connected) {
+            accept(id, LOST, cx);
             if taken.slots.len() <= slot {
                 taken.slots.resize(slot + 1, Slot::default());
             }
@@ -108,7 +110,7 @@ impl Module for Sink {
         let (mut current, mut credit) = (ConnectionId::default(), 0);
         run.retain_mut(|message| {
             if message.kind() != Kind::Data {
-                self.told(message, taken);
+                self.told(message, taken, cx);
                 return false;
             }
             let id = ConnectionId(message.connection());

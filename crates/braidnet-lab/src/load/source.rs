@@ -1,6 +1,6 @@
 //! What sends a stream: takes the space that TCP gives and asks for segments to be filled.
 
-use super::Numbers;
+use super::{Numbers, accept};
 use crate::config::{Presentation, TtcpConfig};
 use braidnet_codec::record::MARK_BYTES;
 use braidnet_inet::HEADROOM;
@@ -63,6 +63,7 @@ impl Source {
         };
         match control.verb() {
             Some(Verb::Connected) if self.is_ours(&control.tuple) => {
+                accept(id, NO_BUFFER, cx);
                 if sending.slots.len() <= id.slot() {
                     sending.slots.resize_with(id.slot() + 1, || None);
                 }

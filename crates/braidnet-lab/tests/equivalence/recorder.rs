@@ -179,6 +179,13 @@ impl Recorder {
             closed: false,
         };
         self.event(&session, "connected");
+        session.tell(
+            Control::new(Verb::Accepted),
+            &mut Outbox {
+                outbox: &mut sessions.outbox,
+                cx,
+            },
+        );
         if session.tuple.local_port == GREET {
             session.pending.extend(GREETING);
             session.ended = true;

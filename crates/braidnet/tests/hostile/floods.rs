@@ -211,6 +211,52 @@ fn class_20_syn_flood_from_forged_hosts() {
     }
 }
 
+/// Opens a connection to the narrow port by hand; what its peer sends next, if it is let in as far as that.
+fn shake_hands(rig: &mut Rig, port: u16) -> Option<Segment> {
+    let syn = Segment::new((EVIL, port), (TARGET, NARROW_PORT)).flags(SYN);
+    let answers = rig.segment(&syn);
+    let next = Segment {
+        seq: 1,
+        ack: answers.first()?.seq.wrapping_add(1),
+        ..syn.flags(ACK)
+    };
+    rig.segment(&next);
+    Some(next)
+}
+
+#[test]
+fn class_20_handshakes_that_nobody_accepts() {
+    for ethernet in [false, true] {
+        let mut rig = Rig::new(ethernet);
+        rig.nobody_accepts = true;
+        let (opened, used) = (rig.count("tcp.opened"), rig.target.used_bytes());
+        let ports = 10_000..20_000;
+        let mut peers: Vec<Segment> = Vec::new();
+        for port in ports.clone() {
+            peers.extend(shake_hands(&mut rig, port));
+        }
+        assert_eq!(peers.len(), BACKLOG as usize);
+        assert_eq!(rig.count("tcp.opened") - opened, u64::from(BACKLOG));
+        let refused = ports.len() as u64 - u64::from(BACKLOG);
+        assert_eq!(rig.count("tcp.accept_queue_full"), refused);
+        assert!(rig.target.used_bytes() <= used + (1 << 20));
+        rig.assert_undisturbed();
+        // Who goes makes room, and leaves nothing: neither place, nor memory, nor news.
+        for peer in &peers {
+            rig.segment(&peer.clone().flags(RST));
+        }
+        let used = rig.target.used_bytes();
+        for port in ports.clone() {
+            let peer = shake_hands(&mut rig, port).expect("there is room");
+            rig.segment(&peer.clone().data(b"word"));
+            rig.segment(&peer.ahead(4).flags(RST));
+        }
+        assert_eq!(rig.target.used_bytes(), used);
+        assert_eq!(rig.target.event(), None);
+        rig.assert_undisturbed();
+    }
+}
+
 #[test]
 fn class_20_and_47_every_place_for_a_connection_taken() {
     let mut rig = Rig::with(false, |config| {

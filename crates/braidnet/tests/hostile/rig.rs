@@ -57,6 +57,8 @@ pub struct Rig {
     /// The friend's latest segment that was passed on, and the target's.
     overheard: [Option<Segment>; 2],
     events: Vec<Event>,
+    /// The target's owner takes no events.
+    pub nobody_accepts: bool,
     /// Bytes that went each way between friend and target.
     exchanged: u64,
 }
@@ -101,6 +103,7 @@ impl Rig {
             friendship: (nobody, nobody),
             overheard: [None, None],
             events: Vec::new(),
+            nobody_accepts: false,
             exchanged: 0,
         };
         rig.make_friends();
@@ -163,7 +166,9 @@ impl Rig {
             let mut next = self.target.turn(self.now) == Next::Again;
             next |= self.friend.turn(self.now) == Next::Again;
             let moved = self.relay();
-            while let Some(event) = self.target.event() {
+            while !self.nobody_accepts
+                && let Some(event) = self.target.event()
+            {
                 self.events.push(event);
             }
             if !next && !moved {

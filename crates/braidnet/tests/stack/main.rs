@@ -3,12 +3,14 @@
 //! | what | where |
 //! |---|---|
 //! | two stacks, and a wire that loses, doubles and delays | [`pair`], [`wire`] |
+//! | who is let in, and who waits | [`accepting`] |
 //! | how connections begin and end | [`lives`] |
 //! | bytes, windows, bad wires | [`bytes`] |
 //! | datagrams | [`datagrams`] |
 //! | memory that is used up | [`memory`] |
 //! | when turns are due, and on which thread | [`turns`] |
 
+mod accepting;
 mod bytes;
 mod datagrams;
 mod lives;

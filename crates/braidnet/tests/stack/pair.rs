@@ -22,6 +22,8 @@ pub struct Pair {
     pub now: Instant,
     /// What happened at the client, and at the server.
     pub events: [Vec<Event>; 2],
+    /// The server's owner is busy elsewhere and takes no events.
+    pub nobody_accepts: bool,
 }
 
 impl Pair {
@@ -46,6 +48,7 @@ impl Pair {
             server: stack(SERVER, there),
             now: Instant::from_millis(5),
             events: [Vec::new(), Vec::new()],
+            nobody_accepts: false,
         };
         pair.server.listen(PORT, 4096).unwrap();
         pair
@@ -56,7 +59,9 @@ impl Pair {
         for _ in 0..100_000 {
             let next = [self.server.turn(self.now), self.client.turn(self.now)];
             self.events[0].extend(std::iter::from_fn(|| self.client.event()));
-            self.events[1].extend(std::iter::from_fn(|| self.server.event()));
+            if !self.nobody_accepts {
+                self.events[1].extend(std::iter::from_fn(|| self.server.event()));
+            }
             if next.contains(&Next::Again) {
                 continue;
             }
