@@ -36,6 +36,10 @@ fn main() {
             message.extend_from_slice_summed(black_box(&payload));
             black_box(message);
         });
+        for (buffers, sources) in [(1, 1), (16, 64)] {
+            let name = format!("4 KiB in, summed, out: {buffers} buffers, {sources} sources");
+            report(&name, there_and_back(&mut pool, buffers, sources));
+        }
         report("header in its own block before a shared view", || {
             let mut header = pool.allocate(128, 0).expect("memory");
             header.prepend(40).expect("headroom").fill(1);
@@ -55,6 +59,26 @@ fn main() {
         black_box(pool.bind());
     });
     across_threads(&arena);
+}
+
+/// What any stack does with 4 KiB: copied and summed in, summed, copied out. As many buffers in turn as said, and sources.
+fn there_and_back(pool: &mut Pool, buffers: usize, sources: usize) -> impl FnMut() {
+    const LEN: usize = 4096;
+    let sources = vec![7; sources * LEN];
+    let mut buffers: Vec<_> = (0..buffers)
+        .map(|_| pool.allocate(128, LEN).expect("memory"))
+        .collect();
+    let (mut out, mut turn) = ([0; LEN], 0);
+    move || {
+        turn += 1;
+        let (count, from) = (buffers.len(), turn * LEN % sources.len());
+        let message = &mut buffers[turn % count];
+        message.truncate(0);
+        message.extend_from_slice_summed(black_box(&sources[from..from + LEN]));
+        message.set_sum(None);
+        black_box(message.block_sum());
+        message.copy_to_slice(black_box(&mut out));
+    }
 }
 
 /// One allocation of 32 kept in a run, and every 32nd time all freed.

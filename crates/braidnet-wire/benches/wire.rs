@@ -26,6 +26,7 @@ fn main() {
         sums(pool, calls);
         copies(pool, calls);
     }
+    copies_within_a_page(calls);
     headers(calls);
 }
 
@@ -53,6 +54,25 @@ fn copies(pool: usize, calls: usize) {
             black_box(&mut out);
         });
         report("copy alone", len, ns);
+    }
+}
+
+/// 4 KiB to where it lies some bytes further in its page: what a plain copy takes hangs on that.
+fn copies_within_a_page(calls: usize) {
+    const LEN: usize = 4096;
+    let mut memory = vec![7; 4 * LEN];
+    let start = memory.as_ptr().align_offset(LEN);
+    let (from, to) = memory[start..].split_at_mut(LEN);
+    for further in [0, 8, 64, 1024] {
+        let to = &mut to[further..further + LEN];
+        let ns = nanos_per_call(calls, |_| {
+            black_box(copy_and_sum(black_box(&mut *to), black_box(from)));
+        });
+        report(&format!("copy_and_sum, +{further}"), LEN, ns);
+        let ns = nanos_per_call(calls, |_| {
+            black_box(&mut *to).copy_from_slice(black_box(from));
+        });
+        report(&format!("copy alone, +{further}"), LEN, ns);
     }
 }
 

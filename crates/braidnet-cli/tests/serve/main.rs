@@ -48,22 +48,9 @@ fn sigterm_lets_connections_finish_and_leaves_nothing_behind() {
     };
     let scratch = Scratch::new("sigterm");
     let http = format!("80={}", scratch.0.display());
-    let server = Server::start(
+    let server = Server::on_bn0(
         &namespace,
-        &[
-            "--tun",
-            "bn0",
-            "--host",
-            HOST,
-            "--address",
-            STACK,
-            "--echo",
-            "7",
-            "--http",
-            &http,
-            "--drain",
-            "30s",
-        ],
+        &["--echo", "7", "--http", &http, "--drain", "30s"],
     );
     assert!(
         server.greeting.contains("echo on 10.77.0.2:7; try:"),
@@ -103,21 +90,7 @@ fn what_does_not_finish_is_reset_when_the_time_is_over() {
     let Some(namespace) = Namespace::new("drain") else {
         return;
     };
-    let server = Server::start(
-        &namespace,
-        &[
-            "--tun",
-            "bn0",
-            "--host",
-            HOST,
-            "--address",
-            STACK,
-            "--echo",
-            "7",
-            "--drain",
-            "100ms",
-        ],
-    );
+    let server = Server::on_bn0(&namespace, &["--echo", "7", "--drain", "100ms"]);
     let mut held = namespace.inside(|| connect(7));
     echo(&mut held, b"x");
     let ended = server.stop(Signal::INT);
@@ -132,21 +105,7 @@ fn a_second_signal_cuts_the_drain_short() {
     let Some(namespace) = Namespace::new("second signal") else {
         return;
     };
-    let server = Server::start(
-        &namespace,
-        &[
-            "--tun",
-            "bn0",
-            "--host",
-            HOST,
-            "--address",
-            STACK,
-            "--echo",
-            "7",
-            "--drain",
-            "10min",
-        ],
-    );
+    let server = Server::on_bn0(&namespace, &["--echo", "7", "--drain", "10min"]);
     let mut held = namespace.inside(|| connect(7));
     echo(&mut held, b"x");
     server.signal(Signal::INT);
@@ -197,19 +156,7 @@ fn a_device_that_is_removed_ends_the_run_with_a_sentence() {
     let Some(namespace) = Namespace::new("removed") else {
         return;
     };
-    let server = Server::start(
-        &namespace,
-        &[
-            "--tun",
-            "bn0",
-            "--host",
-            HOST,
-            "--address",
-            STACK,
-            "--echo",
-            "7",
-        ],
-    );
+    let server = Server::on_bn0(&namespace, &["--echo", "7"]);
     namespace.ip(&["link", "del", "bn0"]);
     let ended = server.wait();
     assert_eq!(ended.code, Some(1), "{ended:?}");

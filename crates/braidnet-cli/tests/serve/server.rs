@@ -34,6 +34,12 @@ pub struct Ended {
 }
 
 impl Server {
+    /// Starts one on a device of its own, `bn0`, with [`HOST`] and [`STACK`] as its ends; as [`Server::start`].
+    pub fn on_bn0(namespace: &Namespace, arguments: &[&str]) -> Server {
+        let ends = ["--tun", "bn0", "--host", HOST, "--address", STACK];
+        Server::start(namespace, &[&ends, arguments].concat())
+    }
+
     /// Starts one and waits until it serves.
     pub fn start(namespace: &Namespace, arguments: &[&str]) -> Server {
         let mut child = namespace
