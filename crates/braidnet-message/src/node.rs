@@ -62,6 +62,8 @@ pub(crate) struct Node {
     /// Offset in the block below which this node's holder alone may write, though the block is shared; 0 if it may not.
     /// See [`Message::share_with_headroom`](crate::Message::share_with_headroom).
     pub front: Cell<u32>,
+    /// Payload bytes of each segment of a train; 0 if the message is none.
+    pub segment_bytes: Cell<u32>,
     /// Scratch for what a module's order-free part leaves to its ordered part.
     pub notes: UnsafeCell<[u64; NOTE_WORDS]>,
 }
@@ -159,6 +161,7 @@ impl Node {
             rest_len: Cell::new(0),
             last: Cell::new(None),
             front: Cell::new(0),
+            segment_bytes: Cell::new(0),
             notes: UnsafeCell::new([0; NOTE_WORDS]),
         }
     }
@@ -216,6 +219,7 @@ impl Node {
         self.position.set(0);
         self.ticket.set(0);
         self.front.set(0);
+        self.segment_bytes.set(0);
     }
 
     /// Makes the free node at `this` an empty message in its own block, `headroom` bytes behind the block's start.
@@ -256,6 +260,7 @@ impl Node {
         node.owner.set(owner);
         node.set_next(None);
         node.front.set(0);
+        node.segment_bytes.set(0);
         // What another message sees is not to be written any more.
         of.front.set(0);
         node.clear_sum();
