@@ -3,12 +3,10 @@
 //! Nagle's algorithm and timestamps are off, as on the other side; congestion control stays on. The wire hands over
 //! pointers, and the receiver verifies every checksum all the same. The clock is read once for both stacks' turns.
 
-use std::time::Instant as Clock;
-
 use braidnet::device::{Capabilities, memory};
 use braidnet::{Connection, Event, Instant, ReceiveError, Stack, StackConfig};
 
-use crate::machine::Stopwatch;
+use crate::machine::{Epoch, Stopwatch};
 use crate::payload::{Digest, Payload};
 use crate::side::{
     BulkConfig, BulkResult, MESSAGE_BYTES, PingPongConfig, PingPongResult, WARM_UP_MESSAGES,
@@ -64,17 +62,18 @@ pub fn bulk(config: &BulkConfig) -> BulkResult {
 pub fn ping_pong(config: &PingPongConfig) -> PingPongResult {
     let mut pair = Pair::new(config.mtu, SMALL_BUFFER_BYTES, config.idle_connections + 1);
     let connections = pair.connect(config.idle_connections + 1);
-    let [client, server] = connections[config.idle_connections / 2];
+    let ends = connections[config.idle_connections / 2];
     let payload = Payload::new();
     let mut digest = Digest::default();
     for index in 0..config.round_trips / 10 {
-        pair.round_trip(client, server, payload.byte(index));
+        let now = pair.now();
+        pair.round_trip(now, ends, payload.byte(index));
     }
     let mut times_ns = Vec::with_capacity(config.round_trips as usize);
     let stopwatch = Stopwatch::start();
     let mut last = pair.now();
     for index in 0..config.round_trips {
-        let echoed = pair.round_trip(client, server, payload.byte(index));
+        let echoed = pair.round_trip(last, ends, payload.byte(index));
         digest.all(&[echoed]);
         let now = pair.now();
         times_ns.push(now - last);
@@ -181,7 +180,7 @@ impl BulkRun {
 struct Pair {
     client: Stack,
     server: Stack,
-    epoch: Clock,
+    epoch: Epoch,
 }
 
 impl Pair {
@@ -200,13 +199,13 @@ impl Pair {
         Pair {
             client: stack("10.0.0.1", here),
             server: stack("10.0.0.2", there),
-            epoch: Clock::now(),
+            epoch: Epoch::start(),
         }
     }
 
     /// Nanoseconds since the pair was made.
     fn now(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        self.epoch.now_ns()
     }
 
     fn now_as_instant(&self) -> Instant {
@@ -238,9 +237,9 @@ impl Pair {
             .collect()
     }
 
-    /// Sends one byte to the server, which sends it back; answers what came.
-    fn round_trip(&mut self, client: Connection, server: Connection, byte: u8) -> u8 {
-        let now = self.now_as_instant();
+    /// Sends one byte at time `now_ns` to the server, which sends it back; answers what came.
+    fn round_trip(&mut self, now_ns: u64, [client, server]: [Connection; 2], byte: u8) -> u8 {
+        let now = Instant::from_nanos(now_ns);
         let mut byte = [byte];
         assert_eq!(self.client.send(client, &byte), Ok(1));
         self.client.turn(now);

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use braidnet::sync::clock::Clock;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -37,6 +38,29 @@ impl Stopwatch {
     pub fn read(&self) -> (u64, u64) {
         let wall_ns = self.wall.elapsed().as_nanos() as u64;
         (wall_ns, thread_cpu_ns() - self.cpu_ns)
+    }
+}
+
+/// The time since it was made, for stacks and their applications. It is read from the time stamp counter where that can be
+/// trusted: the kernel's clock takes as long as a tenth of a round trip.
+pub struct Epoch {
+    clock: Clock,
+    start_ns: u64,
+}
+
+impl Epoch {
+    /// Starts now.
+    pub fn start() -> Epoch {
+        let clock = Clock::shared();
+        Epoch {
+            clock,
+            start_ns: clock.now_nanos(),
+        }
+    }
+
+    /// Nanoseconds since then.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_nanos() - self.start_ns
     }
 }
 

@@ -6,8 +6,6 @@
 //! and logging are off; the device is a pool of buffers with no allocation per packet ([`crate::queue_device`]). The clock is
 //! read once for both stacks' turns.
 
-use std::time::Instant as Clock;
-
 use smoltcp::iface::{
     Config, Interface, PollIngressSingleResult, PollResult, SocketHandle, SocketSet,
 };
@@ -15,7 +13,7 @@ use smoltcp::socket::tcp;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
 
-use crate::machine::Stopwatch;
+use crate::machine::{Epoch, Stopwatch};
 use crate::payload::{Digest, Payload};
 use crate::queue_device::QueueDevice;
 use crate::side::{
@@ -75,17 +73,18 @@ pub fn ping_pong(config: &PingPongConfig) -> PingPongResult {
     let delay = Some(Duration::from_millis(10));
     let connections = pair.connect(config.idle_connections + 1, SMALL_BUFFER_BYTES, delay);
     // smoltcp looks through its sockets one by one, so the busy one stands in the middle.
-    let [client, server] = connections[config.idle_connections / 2];
+    let ends = connections[config.idle_connections / 2];
     let payload = Payload::new();
     let mut digest = Digest::default();
     for index in 0..config.round_trips / 10 {
-        pair.round_trip(client, server, payload.byte(index));
+        let now = pair.now();
+        pair.round_trip(now, ends, payload.byte(index));
     }
     let mut times_ns = Vec::with_capacity(config.round_trips as usize);
     let stopwatch = Stopwatch::start();
     let mut last = pair.now();
     for index in 0..config.round_trips {
-        let echoed = pair.round_trip(client, server, payload.byte(index));
+        let echoed = pair.round_trip(last, ends, payload.byte(index));
         digest.all(&[echoed]);
         let now = pair.now();
         times_ns.push(now - last);
@@ -194,7 +193,7 @@ impl BulkRun {
 struct Pair {
     client: Stack,
     server: Stack,
-    epoch: Clock,
+    epoch: Epoch,
 }
 
 impl Pair {
@@ -202,13 +201,13 @@ impl Pair {
         Pair {
             client: Stack::new(mtu, CLIENT),
             server: Stack::new(mtu, SERVER),
-            epoch: Clock::now(),
+            epoch: Epoch::start(),
         }
     }
 
     /// Nanoseconds since the pair was made.
     fn now(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        self.epoch.now_ns()
     }
 
     fn now_as_instant(&self) -> Instant {
@@ -265,11 +264,11 @@ impl Pair {
             .collect()
     }
 
-    /// Sends one byte to the server, which sends it back; answers what came.
+    /// Sends one byte at time `now_ns` to the server, which sends it back; answers what came.
     ///
     /// There is one packet each way and the application knows it, so each turn asks for output once.
-    fn round_trip(&mut self, client: SocketHandle, server: SocketHandle, byte: u8) -> u8 {
-        let now = self.now_as_instant();
+    fn round_trip(&mut self, now_ns: u64, [client, server]: [SocketHandle; 2], byte: u8) -> u8 {
+        let now = Instant::from_micros((now_ns / 1000) as i64);
         let mut byte = [byte];
         let taken = self.client.socket(client).send_slice(&byte);
         assert_eq!(taken, Ok(1));
