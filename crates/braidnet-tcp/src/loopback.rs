@@ -55,6 +55,7 @@ impl Link {
         };
         for end in &mut link.ends {
             end.longest_cut = case.longest_cut;
+            end.longest_train = [0, u32::MAX, 5000][(seed % 3) as usize];
         }
         link
     }

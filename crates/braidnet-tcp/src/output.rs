@@ -16,10 +16,33 @@ pub struct Transmit {
     pub header: TcpHeader,
     /// Where its data starts in what the caller has to send, counted from the first byte not released.
     pub offset: u32,
-    /// Bytes of data, 0 for none.
+    /// Bytes of data, 0 for none; more than one segment's only where the outlet has [coupled](Outlet::couple) some.
     pub len: u32,
     /// Whether any of it was sent before.
     pub retransmission: bool,
+}
+
+impl Transmit {
+    /// The segments of a train whose [outlet](Outlet::couple) has coupled segments of `bytes` bytes each; of a single
+    /// segment, itself.
+    pub fn segments(self, bytes: u32) -> impl Iterator<Item = Transmit> {
+        let mut next = Some(self);
+        core::iter::from_fn(move || {
+            let mut segment = next.take()?;
+            if segment.len > bytes {
+                let mut rest = segment;
+                rest.header.seq += bytes;
+                rest.offset += bytes;
+                rest.len -= bytes;
+                rest.retransmission = false;
+                segment.len = bytes;
+                let end = TcpFlags::PSH.0 | TcpFlags::FIN.0;
+                segment.header.flags = TcpFlags(segment.header.flags.0 & !end);
+                next = Some(rest);
+            }
+            Some(segment)
+        })
+    }
 }
 
 /// Where segments to transmit go.
@@ -30,6 +53,18 @@ pub trait Outlet {
     /// Data for a segment, from `offset` on: how many bytes, 1 to `max`, so that it may end where one of the caller's
     /// buffers does. Any other number is taken for the nearer end of that range.
     fn cut(&mut self, offset: u32, max: u32) -> (u32, Self::Data);
+
+    /// Couples another segment's data to `data`, which makes them a train: one [`Transmit`] for consecutive segments, whose
+    /// header is the first's, but that what it says of the end ([`TcpFlags::PSH`], [`TcpFlags::FIN`]) holds for the last.
+    ///
+    /// `offset` and `max` are as for [`cut`](Outlet::cut), which has given the first; how many bytes have been coupled, at
+    /// most `max`. All segments are as long as the first but the last, which may be shorter. 0 ends the train here: what is
+    /// left goes on its own. Only new data of a connection without loss is ever offered, and only what could leave at once
+    /// on its own.
+    fn couple(&mut self, data: &mut Self::Data, offset: u32, max: u32) -> u32 {
+        let _ = (data, offset, max);
+        0
+    }
 
     /// Takes a segment. One that gets lost here is as good as lost on its way.
     fn transmit(&mut self, segment: Transmit, data: Option<Self::Data>);
@@ -48,13 +83,13 @@ impl<P: Payload> Tcb<P> {
             || !self.connection.state.is_synchronized()
     }
 
-    /// Hands the next segment to transmit to `outlet`; to be called until it is false, which says that there was none.
+    /// Hands the next segment to transmit, or the next train of them, to `outlet`; to be called until it is false, which says that there was none.
     #[inline]
     pub fn transmit<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> bool {
         if self.is_orderly() {
             let octets = self.sender.allowance(now);
             if octets > 0 {
-                let (segment, data) = self.new_segment(now, octets, outlet);
+                let (segment, data) = self.new_segments(now, octets, outlet);
                 outlet.transmit(segment, data);
                 return true;
             }
@@ -221,6 +256,49 @@ impl<P: Payload> Tcb<P> {
         let retransmission = seq.is_before(self.sender.snd_max);
         self.sender.on_sent(now, filled.octets());
         self.segment(now, seq, filled, retransmission)
+    }
+
+    /// The same, and what else may leave now, as far as the outlet couples it.
+    #[inline(always)]
+    fn new_segments<O: Outlet>(&mut self, now: Instant, octets: u32, outlet: &mut O) -> Cut<O> {
+        let seq = self.sender.snd_nxt;
+        let mut filled = self.fill(seq, octets, outlet);
+        let retransmission = seq.is_before(self.sender.snd_max);
+        self.sender.on_sent(now, filled.octets());
+        if !filled.last {
+            self.lengthen(now, &mut filled, outlet);
+        }
+        self.segment(now, seq, filled, retransmission)
+    }
+
+    /// Couples segments to the one that is filled, as long as one more could leave on its own: windows, Nagle's rule and what
+    /// is measured see each of them.
+    #[inline(never)]
+    fn lengthen<O: Outlet>(&mut self, now: Instant, filled: &mut Filled<O::Data>, outlet: &mut O) {
+        let segment = filled.len;
+        let Some(data) = &mut filled.data else {
+            return;
+        };
+        loop {
+            let octets = self.sender.allowance(now);
+            let left = self.sender.data_end() - self.sender.snd_nxt;
+            let max = octets.min(left).min(self.connection.smss);
+            if max == 0 {
+                return;
+            }
+            let len = outlet.couple(data, filled.offset + filled.len, max);
+            let len = len.min(max).min(segment);
+            if len == 0 {
+                return;
+            }
+            filled.len += len;
+            filled.last = len == left;
+            filled.fin = self.sender.fin_queued && filled.last && octets > len;
+            self.sender.on_sent(now, len + u32::from(filled.fin));
+            if filled.last || len < segment {
+                return;
+            }
+        }
     }
 
     /// Sequence numbers once more.

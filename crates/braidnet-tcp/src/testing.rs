@@ -1,7 +1,7 @@
 //! What the crate's tests share: a payload of bytes, a user at one end of a connection, numbers drawn by a seed, and one
 //! end whose peer is the test.
 
-use crate::{Config, DropReason, Events, Payload, State, Tcb};
+use crate::{Config, DropReason, Events, Outlet, Payload, State, Tcb, Transmit};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
@@ -46,6 +46,46 @@ pub(crate) struct End {
     pub(crate) drops: Vec<DropReason>,
     /// Longest piece that `cut` gives, as a caller with small buffers does.
     pub(crate) longest_cut: u32,
+    /// Bytes of a train that it takes at most, and cuts.
+    pub(crate) longest_train: u32,
+    /// Whether trains are cut, or go over the wire whole.
+    pub(crate) cuts_trains: bool,
+    /// Segments and trains that were transmitted.
+    pub(crate) transmitted: usize,
+}
+
+/// A device that takes trains.
+struct Trains {
+    longest_cut: u32,
+    longest_train: u32,
+    /// What was transmitted, and how long its first segment is.
+    sent: Option<(Transmit, u32)>,
+}
+
+impl Outlet for Trains {
+    /// How long the first segment is, and how much there is in all.
+    type Data = (u32, u32);
+
+    fn cut(&mut self, _: u32, max: u32) -> (u32, (u32, u32)) {
+        let len = max.min(self.longest_cut);
+        (len, (len, len))
+    }
+
+    fn couple(&mut self, (first, all): &mut (u32, u32), _: u32, max: u32) -> u32 {
+        let len = max.min(*first);
+        if len > self.longest_train.saturating_sub(*all) {
+            return 0;
+        }
+        *all += len;
+        len
+    }
+
+    fn transmit(&mut self, segment: Transmit, data: Option<(u32, u32)>) {
+        if let Some((_, all)) = data {
+            assert_eq!(segment.len, all, "all that was coupled");
+        }
+        self.sent = Some((segment, data.map_or(0, |(first, _)| first)));
+    }
 }
 
 impl End {
@@ -59,6 +99,9 @@ impl End {
             events: Events::empty(),
             drops: Vec::new(),
             longest_cut: u32::MAX,
+            longest_train: 0,
+            cuts_trains: true,
+            transmitted: 0,
         }
     }
 
@@ -109,21 +152,30 @@ impl End {
     }
 
     pub(crate) fn poll(&mut self, now: Instant) -> Vec<Wire> {
-        let longest = self.longest_cut;
+        let mut trains = Trains {
+            longest_cut: self.longest_cut,
+            longest_train: self.longest_train,
+            sent: None,
+        };
         let mut out = Vec::new();
         let (due, before) = (self.tcb.is_transmit_due(), self.tcb.status());
         let deadline = self.tcb.deadline();
-        while let Some(transmit) = self.tcb.poll_transmit(now, |_, max| max.min(longest)) {
-            let from = self.released + transmit.offset as usize;
-            let data = if transmit.len == 0 {
-                Vec::new()
-            } else {
-                self.stream[from..from + transmit.len as usize].to_vec()
-            };
-            out.push(Wire {
-                header: transmit.header,
-                data,
-            });
+        while self.tcb.transmit(now, &mut trains) {
+            let (train, first) = trains.sent.take().expect("it was transmitted");
+            self.transmitted += 1;
+            let bytes = if self.cuts_trains { first } else { train.len };
+            for transmit in train.segments(bytes) {
+                let from = self.released + transmit.offset as usize;
+                let data = if transmit.len == 0 {
+                    Vec::new()
+                } else {
+                    self.stream[from..from + transmit.len as usize].to_vec()
+                };
+                out.push(Wire {
+                    header: transmit.header,
+                    data,
+                });
+            }
             assert!(out.len() < 100_000, "transmits without end");
         }
         if !due {

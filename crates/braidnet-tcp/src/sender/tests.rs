@@ -1,6 +1,6 @@
 //! Windows, Nagle, silly windows, probes: when new data leaves, as seen on the wire.
 
-use crate::testing::{ACK, FIN, Host, PSH, SYN, segment, starts, thousand, window};
+use crate::testing::{ACK, FIN, Host, PSH, Reply, SYN, sack, segment, starts, thousand, window};
 use crate::{Config, DropReason, Events, State};
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
@@ -64,6 +64,97 @@ fn a_fin_rides_on_the_last_segment_and_comes_last() {
         assert_eq!(host.end.tcb.state(), State::FinWait2);
         assert_eq!(host.end.tcb.deadline(), None);
     }
+}
+
+/// What is sent of `bytes` bytes in segments of at most `cut`, while the peer takes `window`, and once it has acknowledged it.
+fn sent_in_trains(
+    (bytes, fin, nagle): (usize, bool, bool),
+    (peers_window, longest_cut): (u16, u32),
+    longest_train: u32,
+) -> (Vec<Reply>, usize) {
+    let mut host = thousand(&Config { nagle, ..config() });
+    host.end.longest_cut = longest_cut;
+    host.end.longest_train = longest_train;
+    host.end.transmitted = 0;
+    host.arrive(&window(0, peers_window));
+    host.end.send(&vec![0; bytes]);
+    if fin {
+        host.end.tcb.close(host.now);
+    }
+    let mut sent = Vec::new();
+    for _ in 0..3 {
+        sent.extend(host.sent());
+        let acked = sent.last().map_or(0, |(_, seq, _, len)| seq + *len as i32);
+        host.arrive(&window(acked, peers_window));
+    }
+    (sent, host.end.transmitted)
+}
+
+#[test]
+fn trains_are_what_single_segments_would_be() {
+    let mut shorter = 0;
+    for bytes in [1, 999, 1000, 1001, 2000, 3500, 7000, 9990, 10_000, 30_000] {
+        for (fin, nagle) in [(false, false), (false, true), (true, false), (true, true)] {
+            for peers_window in [1, 500, 1000, 3000, 4400, 4500, 9000, 60_000] {
+                for longest_cut in [1000, 999, 700, 400] {
+                    let (case, room) = ((bytes, fin, nagle), (peers_window, longest_cut));
+                    let (singles, count) = sent_in_trains(case, room, 0);
+                    assert_eq!(singles.len(), count);
+                    for longest in [1500, 2500, 65_000] {
+                        let (trains, count) = sent_in_trains(case, room, longest);
+                        assert_eq!(trains.len(), singles.len(), "{case:?} {room:?} {longest}");
+                        for (train, single) in trains.iter().zip(&singles) {
+                            assert_eq!(train, single, "{case:?} {room:?} {longest}");
+                        }
+                        shorter += trains.len() - count;
+                    }
+                }
+            }
+        }
+    }
+    assert!(shorter > 10_000, "{shorter} segments rode in trains");
+}
+
+#[test]
+fn the_end_of_a_train_is_that_of_its_last_segment() {
+    let rows = [
+        // Nagle holds the rest back, a FIN does not; the peer's window ends at 60,000.
+        (3500, false, true, vec![(ACK, 0, 0, 3000)]),
+        (3500, false, false, vec![(ACK | PSH, 0, 0, 3500)]),
+        (3500, true, true, vec![(ACK | PSH | FIN, 0, 0, 3500)]),
+        (3000, true, true, vec![(ACK | PSH | FIN, 0, 0, 3000)]),
+        (3000, false, true, vec![(ACK | PSH, 0, 0, 3000)]),
+        (12_500, false, true, vec![(ACK, 0, 0, 10_000)]),
+    ];
+    for (bytes, fin, nagle, expected) in rows {
+        let mut host = thousand(&Config { nagle, ..config() });
+        host.end.send(&vec![0; bytes]);
+        if fin {
+            host.end.tcb.close(host.now);
+        }
+        host.end.longest_train = 65_000;
+        host.end.cuts_trains = false;
+        assert_eq!(host.sent(), expected, "{bytes} {fin} {nagle}");
+    }
+}
+
+#[test]
+fn a_part_of_a_train_that_is_lost_is_sent_again_alone() {
+    let mut host = thousand(&config());
+    host.end.longest_train = 65_000;
+    host.end.transmitted = 0;
+    host.end.send(&[0; 8000]);
+    assert_eq!((host.sent().len(), host.end.transmitted), (8, 1));
+    for end in [4000, 5000, 6000, 7000] {
+        host.arrive(&sack(2000, &[(3000, end)]));
+    }
+    assert_eq!(host.sent(), [(ACK, 2000, 0, 1000)]);
+    host.arrive(&segment(ACK, 0, 8000, 0));
+    // A timeout sends one segment, however much was lost.
+    host.end.send(&[0; 2000]);
+    assert_eq!(host.sent().len(), 2);
+    host.wait(Duration::from_secs(2));
+    assert_eq!(host.sent(), [(ACK, 8000, 0, 1000)]);
 }
 
 #[test]

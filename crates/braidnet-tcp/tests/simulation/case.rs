@@ -75,6 +75,8 @@ pub struct Side {
     pub batch: usize,
     /// Longest piece of data that it puts into one segment.
     pub longest_cut: u32,
+    /// Most bytes that it takes from the engine as a train of segments, and cuts itself; 0 if it takes none.
+    pub longest_train: u32,
     /// Bytes that its application sends.
     pub bytes: usize,
     pub write: Habit,
@@ -234,6 +236,7 @@ impl Side {
             coalescing: random.pick(&[0, 0, 100 * MICROSECOND, 2 * MILLISECOND]),
             batch: random.pick(&[1, 1, 2, 8, 64]),
             longest_cut: random.pick(&[u32::MAX, u32::MAX, u32::MAX, 1000, 100]),
+            longest_train: random.pick(&[0, 0, u32::MAX, 65_000]),
             bytes: 0,
             write: Habit::draw(random, weather),
             read: Habit::draw(random, weather),

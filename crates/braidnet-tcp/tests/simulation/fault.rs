@@ -38,7 +38,8 @@ impl Fault {
         (Fault::PieceRepeated, &[Law::Bytes]),
         (Fault::PiecesSwapped, &[Law::Bytes]),
         (Fault::AckGoesBack, &[Law::AckMonotone, Law::RightEdge]),
-        (Fault::AckOfNothing, &[Law::AckOfArrived]),
+        // What probes a closed window has arrived and is not taken: it shows when the peer lets go of it.
+        (Fault::AckOfNothing, &[Law::AckOfArrived, Law::Released]),
         (Fault::SackOfNothing, &[Law::AckOfArrived]),
         (Fault::WindowShrinks, &[Law::RightEdge]),
         (Fault::WindowIgnored, &[Law::Window]),

@@ -8,7 +8,7 @@ use crate::link::{ADDRESSES, Link, Packet};
 use crate::oracle::{Law, Oracle, Verdict, demand};
 use crate::random::Random;
 use crate::trace::Trace;
-use braidnet_tcp::{Events, Listen, Payload, State, Tcb, listen, reset_for};
+use braidnet_tcp::{Events, Listen, Outlet, Payload, State, Tcb, Transmit, listen, reset_for};
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{self, TcpHeader};
@@ -351,47 +351,57 @@ impl Host {
     fn transmit(&mut self, world: &mut World<'_>) -> Verdict {
         let now = self.clock(world.now);
         for _ in 0..ENDLESS {
-            let (longest, random) = (self.side.longest_cut, &mut self.random);
-            // Most callers end a segment where one of their buffers ends; some answer nonsense.
-            let cut = |_, max: u32| match random.below(10) {
-                0 => u32::MAX,
-                1 => 0,
-                _ => max.min(longest),
-            };
             let Some(tcb) = &mut self.tcb else {
                 return Ok(());
             };
-            let Some(mut transmit) = tcb.poll_transmit(now, cut) else {
+            let mut trains = Trains {
+                side: &self.side,
+                random: &mut self.random,
+                sent: None,
+            };
+            tcb.transmit(now, &mut trains);
+            let Some((train, first)) = trains.sent else {
                 return Ok(());
             };
-            let status = tcb.status();
-            self.segments_sent += 1;
-            self.segments_repeated += u64::from(transmit.retransmission);
-            if self.segments_sent > FAULT_AFTER
-                && let Some(fault) = self.fault.filter(|_| !self.fault_done)
-            {
-                self.fault_done = fault.on_transmit(&mut transmit.header);
-            }
-            let from = self.released + transmit.offset as usize;
-            let data = match transmit.len as usize {
-                0 => &[],
-                len => &world.oracle.accounts[self.at].stream()[from..from + len],
-            };
-            let packet = packet(self.at, &transmit.header, data);
-            world.trace.segment(world.now, self.at, &transmit, &status);
-            if !world.damaged {
-                let data = data.to_vec();
-                world
-                    .oracle
-                    .sends(self.at, now, &transmit, &data, &status)?;
-            }
-            if self.fault != Some(Fault::Silence) || self.segments_sent < 2 * FAULT_AFTER {
-                world.link.send(world.now, 1 - self.at, packet);
+            for transmit in train.segments(first) {
+                self.send(world, transmit)?;
             }
         }
         demand(false, Law::Endless, || {
             format!("host {} has {ENDLESS} segments to send at once", self.at)
         })
+    }
+
+    /// Puts a segment on the line.
+    fn send(&mut self, world: &mut World<'_>, mut transmit: Transmit) -> Verdict {
+        let now = self.clock(world.now);
+        let Some(status) = self.tcb.as_ref().map(Tcb::status) else {
+            return Ok(());
+        };
+        self.segments_sent += 1;
+        self.segments_repeated += u64::from(transmit.retransmission);
+        if self.segments_sent > FAULT_AFTER
+            && let Some(fault) = self.fault.filter(|_| !self.fault_done)
+        {
+            self.fault_done = fault.on_transmit(&mut transmit.header);
+        }
+        let from = self.released + transmit.offset as usize;
+        let data = match transmit.len as usize {
+            0 => &[],
+            len => &world.oracle.accounts[self.at].stream()[from..from + len],
+        };
+        let packet = packet(self.at, &transmit.header, data);
+        world.trace.segment(world.now, self.at, &transmit, &status);
+        if !world.damaged {
+            let data = data.to_vec();
+            world
+                .oracle
+                .sends(self.at, now, &transmit, &data, &status)?;
+        }
+        if self.fault != Some(Fault::Silence) || self.segments_sent < 2 * FAULT_AFTER {
+            world.link.send(world.now, 1 - self.at, packet);
+        }
+        Ok(())
     }
 
     /// What is held, what is awaited, and how long TIME-WAIT lasts.
@@ -473,6 +483,51 @@ impl Host {
         {
             self.read_at = Some(now + self.side.read.pause(&mut self.random));
         }
+    }
+}
+
+/// A device that takes one segment, or one train, and keeps how long the segments of it are.
+struct Trains<'a> {
+    side: &'a Side,
+    random: &'a mut Random,
+    sent: Option<(Transmit, u32)>,
+}
+
+impl Outlet for Trains<'_> {
+    /// How long the first segment is, and how much there is in all.
+    type Data = (u32, u32);
+
+    /// Most callers end a segment where one of their buffers ends; some answer nonsense.
+    fn cut(&mut self, _: u32, max: u32) -> (u32, (u32, u32)) {
+        let len = match self.random.below(10) {
+            0 => u32::MAX,
+            1 => 0,
+            _ => max.min(self.side.longest_cut),
+        };
+        let taken = len.clamp(1, max);
+        (len, (taken, taken))
+    }
+
+    fn couple(&mut self, (first, all): &mut (u32, u32), _: u32, max: u32) -> u32 {
+        let room = self.side.longest_train.saturating_sub(*all);
+        if room < *first {
+            return 0;
+        }
+        let len = match self.random.below(20) {
+            0 => u32::MAX,
+            1 => 0,
+            2 => 1,
+            _ => max.min(*first),
+        };
+        *all += len.min(max).min(*first);
+        len
+    }
+
+    fn transmit(&mut self, segment: Transmit, data: Option<(u32, u32)>) {
+        if let Some((_, all)) = data {
+            assert_eq!(segment.len, all, "the train is all that was coupled");
+        }
+        self.sent = Some((segment, data.map_or(0, |(first, _)| first)));
     }
 }
 

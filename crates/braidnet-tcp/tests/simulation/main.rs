@@ -16,6 +16,7 @@
 //! | initial sequence numbers | any; most wrap, or pass 2^31 |
 //! | clock | steps of 1 ns to 10 ms, read up to 5 ms late |
 //! | run of segments before the engine is polled | 1 to 64 |
+//! | trains that a host takes from its engine and cuts | none (half of the hosts), 65,000 bytes, endless |
 //! | congestion control, Nagle, timestamps, SACK, window scale | each on and off, agreed on and not |
 //! | delayed ACK | 0 to 150 ms |
 //! | open and close | passive and simultaneous; either first, or both at once |
