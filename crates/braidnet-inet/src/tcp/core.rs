@@ -62,7 +62,7 @@ impl Tcp {
                     with_data += u64::from(!segment.is_empty());
                     self.segment_for(slot, segment, table, cx);
                 }
-                None => self.segment_for_nobody(message, None, table, cx),
+                None => self.segment_for_nobody(message, table, cx),
             }
         }
         cx.count(DATA_SEGMENTS_IN, with_data);

@@ -77,34 +77,26 @@ impl Tcp {
         self.events(slot, outcome.events - Events::CONNECTED, table, cx);
     }
 
-    /// A segment for which there is no connection: a listener's SYN, or RFC 9293 §3.10.7.1. `used` is where the sequence
-    /// numbers of a connection before, which was in the way, ended.
+    /// A segment for which there is no connection: a listener's SYN, or RFC 9293 §3.10.7.1.
     #[cold]
     pub(super) fn segment_for_nobody(
         &self,
         message: Message,
-        used: Option<SeqNumber>,
         table: &mut Table,
         cx: &mut Context<'_>,
     ) {
         let arrival = &message.note::<Arrival>();
         let (header, tuple) = (&arrival.header, &arrival.tuple);
-        if let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port) {
-            match braidnet_tcp::listen(header) {
-                Listen::Ignore(reason) => return cx.drop(message, counter_of(reason)),
-                Listen::Accept => {
-                    let place = match Place::half_open(listener) {
-                        Ok(place) => place,
-                        Err(full) => return cx.drop(message, full),
-                    };
-                    if message.total_len() > 0 {
-                        cx.drop(message, counter_of(DropReason::TextOnSyn));
-                    }
-                    return self.accept(arrival, (place, used), table, cx);
-                }
-                Listen::Reset => {}
-            }
+        match self.place_for(header, tuple) {
+            Ok(Some(place)) => self.accept(message, (place, None), table, cx),
+            Ok(None) => self.refuse(message, cx),
+            Err(reason) => cx.drop(message, reason),
         }
+    }
+
+    /// Answers what is for no connection with a reset, unless it is one itself (RFC 9293 §3.10.7.1).
+    fn refuse(&self, message: Message, cx: &mut Context<'_>) {
+        let Arrival { header, tuple, .. } = &message.note();
         match braidnet_tcp::reset_for(header, message.total_len() as u32) {
             Some(reset) => {
                 cx.count(RESETS_OUT, 1);
@@ -114,8 +106,24 @@ impl Tcp {
         }
     }
 
-    /// A new incarnation takes over from one in TIME-WAIT (RFC 6191, RFC 1122 §4.2.2.13). It begins above all that the old one
-    /// has used (RFC 9293 §3.6.1): after a fast connection, the clock that numbers begin by is behind.
+    /// The place in its listener's queue of a segment that opens a connection; `None` if it opens none.
+    ///
+    /// # Errors
+    /// Why it is not to be answered.
+    fn place_for(&self, header: &TcpHeader, tuple: &Tuple) -> Result<Option<Place>, Counter> {
+        let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port) else {
+            return Ok(None);
+        };
+        match braidnet_tcp::listen(header) {
+            Listen::Accept => Place::half_open(listener).map(Some),
+            Listen::Ignore(reason) => Err(counter_of(reason)),
+            Listen::Reset => Ok(None),
+        }
+    }
+
+    /// A segment by which a new incarnation may take over from one in TIME-WAIT (RFC 6191, RFC 1122 §4.2.2.13). The new one
+    /// begins above all that the old one has used (RFC 9293 §3.6.1): after a fast connection, the clock that numbers begin by
+    /// is behind. Where there can be no new one, the old one stays.
     #[cold]
     pub(super) fn reopen(
         &self,
@@ -124,21 +132,34 @@ impl Tcp {
         table: &mut Table,
         cx: &mut Context<'_>,
     ) {
+        let message = segment.into_message();
+        let arrival = &message.note::<Arrival>();
+        let place = match self.place_for(&arrival.header, &arrival.tuple) {
+            Ok(Some(place)) => place,
+            Ok(None) => return self.refuse(message, cx),
+            Err(reason) => return cx.drop(message, reason),
+        };
         let used = table
             .connection(slot)
             .map(|connection| connection.tcb.status().snd_nxt);
         self.gone(slot, Control::CLOSED, table, cx);
-        self.segment_for_nobody(segment.into_message(), used, table, cx);
+        self.accept(message, (place, used), table, cx);
     }
 
+    /// Begins a connection that a SYN opens. `used` is where the sequence numbers of a connection before, which was in the way,
+    /// ended.
     #[inline(never)]
     fn accept(
         &self,
-        arrival: &Arrival,
+        syn: Message,
         (place, used): (Place, Option<SeqNumber>),
         table: &mut Table,
         cx: &mut Context<'_>,
     ) {
+        let arrival = syn.note::<Arrival>();
+        if syn.total_len() > 0 {
+            cx.drop(syn, counter_of(DropReason::TextOnSyn));
+        }
         let now = cx.now();
         let iss =
             braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);

@@ -1,6 +1,6 @@
 //! Much of it: what one peer, or ten thousand forged ones, can make the stack hold or say.
 
-use crate::packet::{ACK, End, Ip, RST, SYN, Segment, arp, echo, fragment, frame, ipv4, udp};
+use crate::packet::{ACK, End, FIN, Ip, RST, SYN, Segment, arp, echo, fragment, frame, ipv4, udp};
 use crate::rig::{BACKLOG, EVIL, EVIL_MAC, NARROW_PORT, PORT, Rig, TARGET};
 use braidnet::stream::ConnectionId;
 use braidnet::wire::address::{Address, Tuple};
@@ -222,6 +222,39 @@ fn shake_hands(rig: &mut Rig, port: u16) -> Option<Segment> {
     };
     rig.segment(&next);
     Some(next)
+}
+
+/// A connection in TIME-WAIT gives way to a new incarnation only if there is room for that.
+#[test]
+fn class_18_a_syn_in_time_wait_while_the_accept_queue_is_full() {
+    for ethernet in [false, true] {
+        let mut rig = Rig::new(ethernet);
+        let next = shake_hands(&mut rig, 4001).expect("there is room");
+        let end = rig.accepted().expect("the peer is let in");
+        rig.target.close(end);
+        rig.settle();
+        rig.captured.clear();
+        let over = next.flags(FIN | ACK).acking(1);
+        assert_eq!(rig.segment(&over).len(), 1);
+        rig.target.forget(end);
+
+        rig.nobody_accepts = true;
+        let others: Vec<Segment> = (0..BACKLOG as u16)
+            .filter_map(|port| shake_hands(&mut rig, 10_000 + port))
+            .collect();
+        assert_eq!(others.len(), BACKLOG as usize);
+        let syn = over.clone().flags(SYN).ahead(100);
+        assert!(rig.segment(&syn).is_empty());
+        assert_eq!(rig.count("tcp.accept_queue_full"), 1);
+        // TIME-WAIT goes on: the FIN again is acknowledged again.
+        let answers = rig.segment(&over);
+        assert_eq!((answers.len(), answers[0].flags), (1, ACK));
+        for other in &others {
+            rig.segment(&other.clone().flags(RST));
+        }
+        assert_eq!(rig.segment(&syn)[0].flags, SYN | ACK);
+        rig.assert_undisturbed();
+    }
 }
 
 #[test]
