@@ -4,7 +4,7 @@
 //! the code can do, not how busy the neighbours are. `-- --test` runs the smoke size.
 
 use braidnet_wire::address::{Address, Tuple};
-use braidnet_wire::checksum::{Sum, copy_and_sum};
+use braidnet_wire::checksum::{Sum, copy, copy_and_sum};
 use braidnet_wire::flow::flow_of;
 use braidnet_wire::hash::FlowHasher;
 use braidnet_wire::ipv4::{self, Ipv4Header, Template};
@@ -49,6 +49,11 @@ fn copies(pool: usize, calls: usize) {
             black_box(copy_and_sum(out.slice_mut(len), pool.slice(turn, len)));
         });
         report("copy_and_sum", len, ns);
+        let ns = nanos_per_call(calls, |turn| {
+            copy(out.slice_mut(len), pool.slice(turn, len));
+            black_box(&mut out);
+        });
+        report("copy", len, ns);
         let ns = nanos_per_call(calls, |turn| {
             out.slice_mut(len).copy_from_slice(pool.slice(turn, len));
             black_box(&mut out);

@@ -27,7 +27,7 @@ pub(super) fn is_available() -> bool {
 #[target_feature(enable = "avx2")]
 pub(super) fn sum(bytes: &[u8]) -> u16 {
     debug_assert!(bytes.len() <= BLOCK);
-    let mut lanes = Lanes::new();
+    let mut lanes = Lanes::<true>::new();
     let (strides, rest) = bytes.as_chunks::<{ VECTOR * LANES }>();
     for stride in strides {
         for (lane, chunk) in stride.as_chunks::<VECTOR>().0.iter().enumerate() {
@@ -41,11 +41,12 @@ pub(super) fn sum(bytes: &[u8]) -> u16 {
     lanes.fold(tail)
 }
 
-/// Copies at most [`BLOCK`] bytes and returns their folded sum; both slices are of one length.
+/// Copies bytes, at most [`BLOCK`] of them if `SUM`, and returns their folded sum, or else 0; both slices are of one length.
 #[target_feature(enable = "avx2")]
-pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
-    debug_assert!(source.len() <= BLOCK && destination.len() == source.len());
-    let mut lanes = Lanes::new();
+pub(super) fn copy<const SUM: bool>(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
+    debug_assert!(!SUM || source.len() <= BLOCK);
+    debug_assert_eq!(destination.len(), source.len());
+    let mut lanes = Lanes::<SUM>::new();
     let (from, rest) = source.as_chunks::<{ VECTOR * LANES }>();
     let (to, rest_to) = destination.as_chunks_mut::<{ VECTOR * LANES }>();
     for (from, to) in from.iter().zip(to) {
@@ -81,15 +82,17 @@ pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
 }
 
 /// Independent accumulators of 8 sums each: of whole vectors and of their upper words.
-struct Lanes {
+///
+/// Without `SUM` they are none, and the sum is 0.
+struct Lanes<const SUM: bool> {
     whole: [__m256i; LANES],
     upper: [__m256i; LANES],
 }
 
-impl Lanes {
+impl<const SUM: bool> Lanes<SUM> {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new() -> Lanes {
+    fn new() -> Self {
         let zero = _mm256_setzero_si256();
         Lanes {
             whole: [zero; LANES],
@@ -101,6 +104,9 @@ impl Lanes {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn add(&mut self, lane: usize, vector: __m256i) {
+        if !SUM {
+            return;
+        }
         self.whole[lane] = _mm256_add_epi32(self.whole[lane], vector);
         self.upper[lane] = _mm256_add_epi32(self.upper[lane], _mm256_srli_epi32::<16>(vector));
     }
@@ -109,6 +115,9 @@ impl Lanes {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn fold(self, tail: &[u8]) -> u16 {
+        if !SUM {
+            return 0;
+        }
         let whole = total(self.whole);
         let upper = total(self.upper);
         let lower = _mm256_sub_epi32(whole, _mm256_slli_epi32::<16>(upper));

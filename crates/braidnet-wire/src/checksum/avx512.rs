@@ -32,7 +32,7 @@ pub(super) fn is_available() -> bool {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) fn sum(bytes: &[u8]) -> u16 {
     debug_assert!(bytes.len() <= BLOCK);
-    let mut lanes = Lanes::new();
+    let mut lanes = Lanes::<true>::new();
     let (strides, rest) = bytes.as_chunks::<{ VECTOR * LANES }>();
     for stride in strides {
         for (lane, chunk) in stride.as_chunks::<VECTOR>().0.iter().enumerate() {
@@ -47,14 +47,15 @@ pub(super) fn sum(bytes: &[u8]) -> u16 {
     lanes.fold(bytes.len() / VECTOR + 1)
 }
 
-/// Copies at most [`BLOCK`] bytes and returns their folded sum; both slices are of one length.
+/// Copies bytes, at most [`BLOCK`] of them if `SUM`, and returns their folded sum, or else 0; both slices are of one length.
 ///
 /// A store that crosses from one cache line to the next costs as much as two, so some first bytes go apart where that makes
 /// all stores after them fit.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
-    debug_assert!(source.len() <= BLOCK && destination.len() == source.len());
-    let mut lanes = Lanes::new();
+pub(super) fn copy<const SUM: bool>(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
+    debug_assert!(!SUM || source.len() <= BLOCK);
+    debug_assert_eq!(destination.len(), source.len());
+    let mut lanes = Lanes::<SUM>::new();
     let head = bytes_before_line(destination);
     if head == 0 {
         let vectors = copy_lines(destination, source, &mut lanes);
@@ -84,7 +85,11 @@ fn bytes_before_line(slice: &[MaybeUninit<u8>]) -> usize {
 /// Copies and adds to `lanes`; the number of vectors added.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn copy_lines(destination: &mut [MaybeUninit<u8>], source: &[u8], lanes: &mut Lanes) -> usize {
+fn copy_lines<const SUM: bool>(
+    destination: &mut [MaybeUninit<u8>],
+    source: &[u8],
+    lanes: &mut Lanes<SUM>,
+) -> usize {
     let (from, rest) = source.as_chunks::<{ VECTOR * LANES }>();
     let (to, rest_to) = destination.as_chunks_mut::<{ VECTOR * LANES }>();
     for (from, to) in from.iter().zip(to) {
@@ -124,12 +129,14 @@ fn copy_lines(destination: &mut [MaybeUninit<u8>], source: &[u8], lanes: &mut La
 }
 
 /// Independent accumulators of 16 sums each.
-struct Lanes([__m512i; LANES]);
+///
+/// Without `SUM` they are none, and the sum is 0.
+struct Lanes<const SUM: bool>([__m512i; LANES]);
 
-impl Lanes {
+impl<const SUM: bool> Lanes<SUM> {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn new() -> Lanes {
+    fn new() -> Self {
         Lanes([_mm512_setzero_si512(); LANES])
     }
 
@@ -137,6 +144,9 @@ impl Lanes {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     fn add(&mut self, lane: usize, vector: __m512i) {
+        if !SUM {
+            return;
+        }
         let signed = _mm512_xor_si512(vector, _mm512_set1_epi16(i16::MIN));
         self.0[lane] = _mm512_dpwssd_epi32(self.0[lane], signed, _mm512_set1_epi16(1));
     }
@@ -145,6 +155,9 @@ impl Lanes {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn fold(self, vectors: usize) -> u16 {
+        if !SUM {
+            return 0;
+        }
         let [a, b, c, d] = self.0;
         let all = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
         let bias = (vectors as u32).wrapping_mul(BIAS);

@@ -33,12 +33,12 @@ pub(super) fn sum_short(bytes: &[u8]) -> u16 {
     fold(sum_wide_tail(bytes))
 }
 
-/// Copies and sums; both slices are of one length.
+/// Copies, and sums if `SUM`; both slices are of one length.
 #[inline(never)]
-pub(super) fn copy(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
+pub(super) fn copy<const SUM: bool>(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> u16 {
     // The block is in the first-level cache when it is read for the second time.
     destination.write_copy_of_slice(source);
-    sum(source)
+    if SUM { sum(source) } else { 0 }
 }
 
 /// [`copy`], for inputs of a few words and to be inlined.

@@ -22,20 +22,20 @@ fn implementations() -> Vec<(&'static str, Summer, Copier)> {
             |bytes| Sum::of(bytes).0,
             |to, from| copy_and_sum_uninit(to, from).0,
         ),
-        ("scalar", scalar::sum, scalar::copy),
+        ("scalar", scalar::sum, scalar::copy::<true>),
         ("short", scalar::sum_short, scalar::copy_short),
     ];
     #[cfg(target_arch = "x86_64")]
     {
         if avx2::is_available() {
             // SAFETY: the features were detected.
-            let copier: Copier = |to, from| unsafe { avx2::copy(to, from) };
+            let copier: Copier = |to, from| unsafe { avx2::copy::<true>(to, from) };
             // SAFETY: the features were detected.
             all.push(("avx2", |bytes| unsafe { avx2::sum(bytes) }, copier));
         }
         if avx512::is_available() {
             // SAFETY: the features were detected.
-            let copier: Copier = |to, from| unsafe { avx512::copy(to, from) };
+            let copier: Copier = |to, from| unsafe { avx512::copy::<true>(to, from) };
             // SAFETY: the features were detected.
             all.push(("avx512", |bytes| unsafe { avx512::sum(bytes) }, copier));
         }
@@ -82,6 +82,35 @@ fn all_implementations_agree_at_every_length_and_alignment() {
         for len in 0..600 {
             check_all(&bytes[start..start + len]);
         }
+    }
+}
+
+/// Every implementation that this machine can run copies without summing, too, and stays inside.
+#[test]
+fn copies_without_sums_at_every_length_and_alignment() {
+    type Plain = fn(&mut [MaybeUninit<u8>], &[u8]) -> u16;
+    let mut all: Vec<Plain> = vec![scalar::copy::<false>, copy_block::<false>];
+    #[cfg(target_arch = "x86_64")]
+    if avx2::is_available() {
+        // SAFETY: the features were detected.
+        all.push(|to, from| unsafe { avx2::copy::<false>(to, from) });
+    }
+    let bytes: Vec<u8> = (0..BLOCK + 77).map(|i| (i * 31 + i / 251) as u8).collect();
+    let rows = (0..600).chain([4096, BLOCK - 1, BLOCK, BLOCK + 1, BLOCK + 77]);
+    for (len, start) in rows.flat_map(|len| [0, 1, 2, 31, 64].map(|start| (len, start))) {
+        let mut copied = vec![MaybeUninit::new(0xa5u8); start + len + 1];
+        for plain in &all {
+            copied.fill(MaybeUninit::new(0xa5));
+            assert_eq!(plain(&mut copied[start..start + len], &bytes[..len]), 0);
+            // SAFETY: all are initialised.
+            let now = copied.iter().map(|byte| unsafe { byte.assume_init() });
+            let inside = bytes[..len].iter().copied();
+            let meant = std::iter::repeat_n(0xa5, start).chain(inside).chain([0xa5]);
+            assert!(now.eq(meant), "{len} bytes at {start}");
+        }
+        let mut copied = vec![0; len];
+        copy(&mut copied, &bytes[..len]);
+        assert_eq!(copied, bytes[..len]);
     }
 }
 
