@@ -167,6 +167,15 @@ impl Message {
         unsafe { notes.cast::<T>().write(note) };
     }
 
+    /// Forgets all that is known beside the bytes, the sums of all blocks with it; notes stay, as in a fresh message.
+    #[inline]
+    pub fn forget(&mut self) {
+        self.node().clear_metadata();
+        for block in self.nodes() {
+            block.clear_sum();
+        }
+    }
+
     /// Copies everything but bytes, counts and sums from `from`.
     pub(crate) fn copy_head(&mut self, from: &Message) {
         self.node().copy_metadata(from.node());

@@ -211,14 +211,20 @@ impl Node {
     #[inline]
     fn clear(&self) {
         self.set_next(None);
+        self.clear_sum();
+        self.clear_metadata();
+        self.front.set(0);
+    }
+
+    /// Sets the metadata that a fresh message finds cleared.
+    #[inline]
+    pub fn clear_metadata(&self) {
         self.kind.set(Kind::Data);
         self.band.set(0);
         self.bucket.set(0);
-        self.clear_sum();
         self.connection.set(0);
         self.position.set(0);
         self.ticket.set(0);
-        self.front.set(0);
         self.segment_bytes.set(0);
     }
 

@@ -1,7 +1,7 @@
 //! Messages against a model: whatever is done to a message, its bytes are those of a `Vec<u8>` to which the same was done,
 //! shared bytes never change, sums are right, and in the end every node is home.
 
-use braidnet_message::{ABSORBED_MAX, Arena, Kind, Message, Pool};
+use braidnet_message::{ABSORBED_MAX, Arena, Kind, Message, Pool, Run};
 use braidnet_wire::checksum::Sum;
 use proptest::prelude::*;
 
@@ -23,6 +23,7 @@ enum Step {
     PushContinuation,
     Absorb,
     TakeContinuation,
+    Read(usize),
     PullUp(usize),
     SetSum,
     Drop,
@@ -46,6 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => Just(Step::PushContinuation),
         5 => Just(Step::Absorb),
         2 => Just(Step::TakeContinuation),
+        3 => (0usize..300).prop_map(Step::Read),
         2 => (0usize..700).prop_map(Step::PullUp),
         1 => Just(Step::SetSum),
         2 => Just(Step::Drop),
@@ -286,6 +288,14 @@ impl World {
                     connection,
                 });
             }
+            Step::Read(n) => {
+                let (mut to, mut spent) = (vec![0; n], Run::new());
+                let copied = message.read(&mut to, &mut spent);
+                assert_eq!(copied, n.min(total));
+                assert_eq!(to[..copied], blocks.concat()[..copied]);
+                assert_eq!(spent.total_bytes(), 0);
+                read(blocks, copied);
+            }
             Step::PullUp(n) => {
                 assert_eq!(message.pull_up(n, &mut self.pool), n <= total);
                 if n <= total && n > blocks[0].len() {
@@ -316,6 +326,20 @@ fn strip(blocks: &mut Vec<Vec<u8>>, n: usize) {
         if blocks[1].is_empty() {
             blocks.remove(1);
         }
+    }
+}
+
+/// The model of `Message::read`: blocks of which nothing is left go, but the last.
+fn read(blocks: &mut Vec<Vec<u8>>, n: usize) {
+    let mut left = n;
+    loop {
+        let here = left.min(blocks[0].len());
+        blocks[0].drain(..here);
+        left -= here;
+        if !blocks[0].is_empty() || blocks.len() == 1 {
+            return;
+        }
+        blocks.remove(0);
     }
 }
 

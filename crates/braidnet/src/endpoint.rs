@@ -103,30 +103,20 @@ impl Endpoint {
         self.received.push_back(message);
     }
 
-    /// Copies received bytes out; how many. Messages that have been read whole go to `spent`.
+    /// Copies received bytes out; how many. Blocks that have been read whole go to `spent`.
     #[inline]
     pub(crate) fn read(&mut self, to: &mut [u8], spent: &mut Run) -> usize {
         let mut copied = 0;
         while copied < to.len()
-            && let Some(front) = self.received.pop_front()
+            && let Some(front) = self.received.front_mut()
         {
-            let n = front.copy_to_slice(&mut to[copied..]);
-            copied += n;
-            if n < front.total_len() {
-                self.keep_rest(front, n);
-                break;
+            copied += front.read(&mut to[copied..], spent);
+            if front.is_empty() {
+                spent.extend(self.received.pop_front());
             }
-            spent.push(front);
         }
         self.took(copied);
         copied
-    }
-
-    /// Puts a message back of which `n` bytes have been read.
-    #[inline(never)]
-    fn keep_rest(&mut self, mut message: Message, n: usize) {
-        message.strip(n);
-        self.received.push_front(message);
     }
 
     /// Takes the next received message out whole.
@@ -196,3 +186,68 @@ const SLIVER: usize = 16;
 
 /// A write of less than this many bytes takes a small buffer, so that one byte does not hold a whole segment's memory.
 const SMALL: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braidnet_message::Arena;
+    use braidnet_stream::BucketId;
+    use braidnet_wire::address::Address;
+
+    fn endpoint() -> Endpoint {
+        let tuple = Tuple {
+            local: Address::default(),
+            remote: Address::default(),
+            local_port: 1,
+            remote_port: 2,
+        };
+        Endpoint::new(ConnectionId::new(BucketId(3), 4, 5), tuple)
+    }
+
+    /// A header's block, of which nothing is left, and `blocks` behind it.
+    fn chain(blocks: &[&[u8]], pool: &mut Pool) -> Message {
+        let mut message = pool.allocate(HEADROOM, 0).unwrap();
+        message.set_connection(7);
+        for block in blocks {
+            message.push_continuation(pool.copy_from_slice(HEADROOM, block).unwrap());
+        }
+        message
+    }
+
+    #[test]
+    fn a_chain_is_read_in_parts_of_any_size_and_its_blocks_are_freed_on_the_way() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let mut pool = pool.bind();
+        let blocks: [&[u8]; 4] = [b"once ", b"", b"upon a time", b"!"];
+        let whole = blocks.concat();
+        for part in 1..=2 * whole.len() + 1 {
+            let (mut endpoint, mut spent) = (endpoint(), Run::new());
+            endpoint.push(chain(&blocks, &mut pool));
+            endpoint.push(chain(&blocks, &mut pool));
+            let mut heard: Vec<u8> = Vec::new();
+            while endpoint.readable() > 0 {
+                let mut to = vec![0; part];
+                let n = endpoint.read(&mut to, &mut spent);
+                heard.extend_from_slice(&to[..n]);
+                assert_eq!(endpoint.readable(), 2 * whole.len() - heard.len());
+            }
+            assert_eq!(heard, [&whole[..], &whole].concat(), "{part} at a time");
+            assert_eq!(endpoint.unreported as usize, heard.len());
+            assert_eq!((endpoint.received.len(), spent.total_bytes()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_message_can_be_taken_out() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let mut pool = pool.bind();
+        let (mut endpoint, mut spent) = (endpoint(), Run::new());
+        endpoint.push(chain(&[b"one ", b"two ", b"three"], &mut pool));
+        assert_eq!(endpoint.read(&mut [0; 6], &mut spent), 6);
+        assert_eq!(spent.len(), 1, "the blocks in front go at once");
+        let rest = endpoint.take().unwrap();
+        assert_eq!(rest.blocks().collect::<Vec<_>>(), [&b"o "[..], b"three"]);
+        assert_eq!((rest.connection(), endpoint.readable()), (7, 0));
+        assert!(endpoint.take().is_none());
+    }
+}

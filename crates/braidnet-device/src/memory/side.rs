@@ -2,7 +2,7 @@
 
 use super::bell::{Bell, LastRing};
 use crate::{Counters, DeviceError, DropReason, Receiver, Transmitter};
-use braidnet_message::{Kind, Message, Pool, Run};
+use braidnet_message::{Message, Pool, Run};
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::spsc::{Consumer, Producer, ring};
@@ -130,7 +130,8 @@ impl Gate {
             return None;
         }
         *bytes += length;
-        forget_metadata(&mut message);
+        // The receiver finds what a real device would have given it.
+        message.forget();
         Some(message)
     }
 
@@ -149,32 +150,6 @@ impl Gate {
             0 => DropReason::TransmitEmpty,
             _ => DropReason::TransmitOversize,
         });
-    }
-}
-
-/// Takes off the message what the sender knew of it, so that the receiver finds what a real device would have given it.
-#[inline]
-fn forget_metadata(message: &mut Message) {
-    message.set_kind(Kind::Data);
-    message.set_band(0);
-    message.set_bucket(0);
-    message.set_connection(0);
-    message.set_position(0);
-    message.set_ticket(0);
-    message.set_sum(None);
-    if let Some(rest) = message.take_continuation() {
-        forget_sums(message, rest);
-    }
-}
-
-/// Puts the blocks of `rest` back behind `head`, without their sums.
-#[inline(never)]
-fn forget_sums(head: &mut Message, rest: Message) {
-    let mut rest = Some(rest);
-    while let Some(mut block) = rest {
-        rest = block.take_continuation();
-        block.set_sum(None);
-        head.push_continuation(block);
     }
 }
 

@@ -111,6 +111,7 @@ fn the_pointer_passes_and_the_metadata_does_not() {
     message.set_connection(3);
     message.set_position(4);
     message.set_ticket(5);
+    message.set_segment_bytes(6);
     message.set_sum(Some(message.block_sum()));
     let place = message.bytes().as_ptr();
     let mut run = Run::from_iter([message]);
@@ -122,6 +123,7 @@ fn the_pointer_passes_and_the_metadata_does_not() {
     assert_eq!(got.total_len(), 12);
     assert_eq!((got.kind(), got.band(), got.bucket()), (Kind::Data, 0, 0));
     assert_eq!((got.connection(), got.position(), got.ticket()), (0, 0, 0));
+    assert_eq!(got.segment_bytes(), 0);
     let mut block = Some(got);
     while let Some(message) = block {
         assert_eq!(message.sum(), None);
