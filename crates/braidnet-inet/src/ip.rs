@@ -4,6 +4,7 @@
 //! core whose key is the pair of hosts, between this order-free part and the transports; that is why
 //! [`Flows::classify`](crate::flows::Flows::classify) brings all fragments of two hosts to one bucket already.
 
+mod cut;
 mod identification;
 
 use crate::arp::{Neighbours, View};
@@ -250,9 +251,9 @@ impl Ip {
         Ok(())
     }
 
-    /// A datagram is to leave.
+    /// A datagram is to leave, of `len` bytes as its header is to say.
     #[inline]
-    fn depart(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+    fn depart(&self, message: &mut Message, len: usize, cx: &mut Context<'_>) -> Verdict {
         if message.kind() != Kind::Data {
             return Verdict::drop(Counted::NotData);
         }
@@ -265,7 +266,7 @@ impl Ip {
         if !remote.is_v4() || remote.is_unspecified() || !local.is_v4() {
             return Verdict::drop(Counted::BadDestination);
         }
-        let total_len = message.total_len() + MIN_HEADER_LEN;
+        let total_len = len + MIN_HEADER_LEN;
         if total_len > self.interface.mtu() {
             return Verdict::drop(Counted::AboveMtu);
         }
@@ -303,6 +304,20 @@ impl Ip {
         }
         Verdict::Stay
     }
+
+    /// A datagram that may be a train is to leave: then its segments leave.
+    #[inline(never)]
+    fn depart_train(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        if message.note_ref::<Datagram>().protocol != tcp::PROTOCOL {
+            return self.depart(message, message.total_len(), cx);
+        }
+        // The header is the first segment's, and none is longer.
+        match self.depart(message, message.len(), cx) {
+            Verdict::Stay if self.neighbours.is_some() => Verdict::Split(cut::cut_framed),
+            Verdict::Stay => Verdict::Split(cut::cut),
+            refused => refused,
+        }
+    }
 }
 
 impl Module for Ip {
@@ -327,7 +342,10 @@ impl Module for Ip {
                     self.arrive(message, &mut stations, cx)
                 });
             }
-            Direction::Down => sift(run, cx, |message, cx| self.depart(message, cx)),
+            Direction::Down => sift(run, cx, |message, cx| match message.segment_bytes() {
+                0 => self.depart(message, message.total_len(), cx),
+                _ => self.depart_train(message, cx),
+            }),
         }
     }
 }

@@ -4,7 +4,7 @@ use braidnet_message::{Message, Run};
 use braidnet_stream::{Context, Counter};
 
 /// What becomes of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) enum Verdict {
     /// It goes on to the first neighbour in its direction.
     Stay,
@@ -12,6 +12,8 @@ pub(crate) enum Verdict {
     Up(u8),
     /// It goes down this link.
     Down(u8),
+    /// It is more than one: this takes it apart, and hands on what comes of it.
+    Split(fn(Message, &mut Context<'_>)),
     /// It is dropped under this name.
     Drop(Counter),
 }
@@ -89,6 +91,7 @@ fn carry_out(message: Message, verdict: Verdict, cx: &mut Context<'_>) {
         Verdict::Stay => cx.put_next(message),
         Verdict::Up(link) => cx.up_link(usize::from(link), message),
         Verdict::Down(link) => cx.down_link(usize::from(link), message),
+        Verdict::Split(split) => split(message, cx),
         Verdict::Drop(reason) => cx.drop(message, reason),
     }
 }

@@ -147,12 +147,17 @@ pub(crate) struct StackParts {
 
 impl Stack {
     pub(crate) fn new(interface: Interface) -> Stack {
+        Stack::with(interface, |_| Transparent)
+    }
+
+    /// The same with a module in TCP's place.
+    pub(crate) fn with<M: Module>(interface: Interface, tcp: impl FnOnce(Flows) -> M) -> Stack {
         let flows = Flows::new([1, 2], 16, &interface);
         let Inet {
             stream,
             layout,
             ports,
-        } = Inet::assemble(interface, flows, Transparent);
+        } = Inet::assemble(interface, flows, tcp(flows));
         let stream = stream.build().unwrap();
         let buckets = Buckets::private(&stream, 16, |_| true, |_| true);
         let arena = Arena::new(64 << 20);
@@ -204,6 +209,15 @@ impl Stack {
     /// Hands a message down into `module`.
     pub(crate) fn send(&mut self, module: ModuleId, message: Message) -> Vec<Vec<u8>> {
         self.cluster.put_one(module, Direction::Down, message);
+        self.turn()
+    }
+
+    /// Hands messages down into what stands in TCP's place, in one run.
+    pub(crate) fn send_run(&mut self, run: Vec<Message>) -> Vec<Vec<u8>> {
+        for message in run {
+            self.cluster
+                .put_one(self.inet.layout.tcp, Direction::Down, message);
+        }
         self.turn()
     }
 

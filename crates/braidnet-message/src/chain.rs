@@ -45,13 +45,20 @@ impl Message {
 
     /// Adds `message` and its continuation behind the last block. Its own metadata rests until it is taken off again.
     pub fn push_continuation(&mut self, message: Message) {
-        let more = message.total_len();
-        let last = message.last_node();
+        let (more, last) = (message.total_len(), message.last_node());
         let first = message.into_node();
         let head = self.node();
-        let before = self.total_len() - head.len();
-        // SAFETY: the last node of the chain is valid, and held through its head.
-        unsafe { self.last_node().as_ref() }.set_next(Some(first));
+        let before = match head.next() {
+            None => {
+                head.set_next(Some(first));
+                0
+            }
+            Some(_) => {
+                // SAFETY: the last node of the chain is valid, and held through its head.
+                unsafe { self.last_node().as_ref() }.set_next(Some(first));
+                head.rest_len.get()
+            }
+        };
         head.last.set(Some(last));
         head.rest_len.set(before + more);
     }

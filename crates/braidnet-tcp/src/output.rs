@@ -35,9 +35,10 @@ impl Transmit {
                 rest.offset += bytes;
                 rest.len -= bytes;
                 rest.retransmission = false;
+                rest.header.flags.0 &= !TcpFlags::CWR.0;
                 segment.len = bytes;
                 let end = TcpFlags::PSH.0 | TcpFlags::FIN.0;
-                segment.header.flags = TcpFlags(segment.header.flags.0 & !end);
+                segment.header.flags.0 &= !end;
                 next = Some(rest);
             }
             Some(segment)
@@ -54,15 +55,15 @@ pub trait Outlet {
     /// buffers does. Any other number is taken for the nearer end of that range.
     fn cut(&mut self, offset: u32, max: u32) -> (u32, Self::Data);
 
-    /// Couples another segment's data to `data`, which makes them a train: one [`Transmit`] for consecutive segments, whose
-    /// header is the first's, but that what it says of the end ([`TcpFlags::PSH`], [`TcpFlags::FIN`]) holds for the last.
+    /// Couples the data of further segments to `data`, which makes them a train: one [`Transmit`] for consecutive segments,
+    /// whose header is the first's, but that what it says of the end ([`TcpFlags::PSH`], [`TcpFlags::FIN`]) holds for the last.
     ///
-    /// `offset` and `max` are as for [`cut`](Outlet::cut), which has given the first; how many bytes have been coupled, at
-    /// most `max`. All segments are as long as the first but the last, which may be shorter. 0 ends the train here: what is
-    /// left goes on its own. Only new data of a connection without loss is ever offered, and only what could leave at once
-    /// on its own.
-    fn couple(&mut self, data: &mut Self::Data, offset: u32, max: u32) -> u32 {
-        let _ = (data, offset, max);
+    /// `offset` and `max` are as for [`cut`](Outlet::cut), which has given the first; how many bytes have been coupled. As long
+    /// as `room` holds `max` bytes more than have been, another segment may be, of `max` bytes at most; all are as long as the
+    /// first but the last, which may be shorter. 0 ends the train as it is: what is left goes on its own. Only new data of a
+    /// connection without loss is ever offered, and only what could leave at once on its own.
+    fn couple(&mut self, data: &mut Self::Data, offset: u32, max: u32, room: u32) -> u32 {
+        let _ = (data, offset, max, room);
         0
     }
 
@@ -89,8 +90,7 @@ impl<P: Payload> Tcb<P> {
         if self.is_orderly() {
             let octets = self.sender.allowance(now);
             if octets > 0 {
-                let (segment, data) = self.new_segments(now, octets, outlet);
-                outlet.transmit(segment, data);
+                self.transmit_new(now, octets, outlet);
                 return true;
             }
         }
@@ -105,6 +105,21 @@ impl<P: Payload> Tcb<P> {
         let mut polled = Polled { cut, segment: None };
         self.transmit(now, &mut polled);
         polled.segment
+    }
+
+    /// Hands on new sequence numbers from SND.NXT on: a segment, and what else may leave now as far as the outlet couples it.
+    #[inline(always)]
+    fn transmit_new<O: Outlet>(&mut self, now: Instant, octets: u32, outlet: &mut O) {
+        let seq = self.sender.snd_nxt;
+        debug_assert_eq!(seq, self.sender.snd_max, "a probe makes disorder");
+        let filled = self.fill(seq, octets, outlet);
+        self.sender.on_sent(now, filled.octets());
+        if filled.last {
+            let (segment, data) = self.segment(now, seq, filled, false);
+            outlet.transmit(segment, data);
+        } else {
+            self.transmit_train(now, seq, filled, outlet);
+        }
     }
 
     /// Whether new data goes before all else.
@@ -258,22 +273,22 @@ impl<P: Payload> Tcb<P> {
         self.segment(now, seq, filled, retransmission)
     }
 
-    /// The same, and what else may leave now, as far as the outlet couples it.
-    #[inline(always)]
-    fn new_segments<O: Outlet>(&mut self, now: Instant, octets: u32, outlet: &mut O) -> Cut<O> {
-        let seq = self.sender.snd_nxt;
-        let mut filled = self.fill(seq, octets, outlet);
-        let retransmission = seq.is_before(self.sender.snd_max);
-        self.sender.on_sent(now, filled.octets());
-        if !filled.last {
-            self.lengthen(now, &mut filled, outlet);
-        }
-        self.segment(now, seq, filled, retransmission)
+    #[inline(never)]
+    fn transmit_train<O: Outlet>(
+        &mut self,
+        now: Instant,
+        seq: SeqNumber,
+        mut filled: Filled<O::Data>,
+        outlet: &mut O,
+    ) {
+        self.lengthen(now, &mut filled, outlet);
+        let (segment, data) = self.segment(now, seq, filled, false);
+        outlet.transmit(segment, data);
     }
 
-    /// Couples segments to the one that is filled, as long as one more could leave on its own: windows, Nagle's rule and what
-    /// is measured see each of them.
-    #[inline(never)]
+    /// Couples segments to the one that is filled, as long as one more could leave on its own: windows and Nagle's rule see
+    /// each of them. Full ones with more behind them are all alike; the last is looked at alone.
+    #[inline]
     fn lengthen<O: Outlet>(&mut self, now: Instant, filled: &mut Filled<O::Data>, outlet: &mut O) {
         let segment = filled.len;
         let Some(data) = &mut filled.data else {
@@ -286,16 +301,21 @@ impl<P: Payload> Tcb<P> {
             if max == 0 {
                 return;
             }
-            let len = outlet.couple(data, filled.offset + filled.len, max);
-            let len = len.min(max).min(segment);
+            let room = if left > max {
+                self.sender.room().min(left - 1).max(max)
+            } else {
+                max
+            };
+            let len = outlet.couple(data, filled.offset + filled.len, max, room);
             if len == 0 {
                 return;
             }
+            debug_assert!(len <= room);
             filled.len += len;
             filled.last = len == left;
             filled.fin = self.sender.fin_queued && filled.last && octets > len;
             self.sender.on_sent(now, len + u32::from(filled.fin));
-            if filled.last || len < segment {
+            if filled.last || len % segment != 0 {
                 return;
             }
         }

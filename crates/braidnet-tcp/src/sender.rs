@@ -399,6 +399,13 @@ impl Sender {
         octets
     }
 
+    /// Sequence numbers for which there is room in both windows, while nothing is out of order.
+    #[inline]
+    pub(crate) fn room(&self) -> u32 {
+        let window = self.snd_wnd.min(self.congestion.cwnd());
+        window.saturating_sub(self.flight_size())
+    }
+
     /// Whether data waits, nothing is in flight and no timer runs: the window is closed, or too silly to use.
     #[inline]
     pub(crate) fn must_persist(&self) -> bool {

@@ -71,13 +71,14 @@ impl Outlet for Trains {
         (len, (len, len))
     }
 
-    fn couple(&mut self, (first, all): &mut (u32, u32), _: u32, max: u32) -> u32 {
+    fn couple(&mut self, (first, all): &mut (u32, u32), _: u32, max: u32, room: u32) -> u32 {
         let len = max.min(*first);
-        if len > self.longest_train.saturating_sub(*all) {
-            return 0;
+        let mut coupled = 0;
+        while coupled + max <= room && *all + len <= self.longest_train {
+            coupled += len;
+            *all += len;
         }
-        *all += len;
-        len
+        coupled
     }
 
     fn transmit(&mut self, segment: Transmit, data: Option<(u32, u32)>) {

@@ -22,7 +22,7 @@
 mod emit;
 mod parse;
 
-pub use emit::{HeaderWords, Layout, emit, emit_sealed, header_len, seal};
+pub use emit::{HeaderWords, Layout, emit, emit_sealed, header_len, put_sum, seal};
 pub use parse::{Parsed, TcpError, parse, parse_usual, verify};
 
 use crate::seq::SeqNumber;

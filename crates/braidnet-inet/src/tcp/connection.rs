@@ -2,8 +2,8 @@
 
 use super::after::HEADROOM;
 use super::listen::Place;
-use super::send_queue::SendQueue;
-use super::{NO_BUFFER, RETRANSMITTED};
+use super::send_queue::{Room, SendQueue};
+use super::{NO_BUFFER, RETRANSMITTED, SEGMENTS_OUT};
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
@@ -152,6 +152,19 @@ impl Outlet for Departures<'_, '_> {
     #[inline(always)]
     fn cut(&mut self, offset: u32, max: u32) -> (u32, Option<Message>) {
         self.sending.segment(offset, max, self.cx.pool())
+    }
+
+    #[inline]
+    fn couple(&mut self, train: &mut Option<Message>, offset: u32, max: u32, room: u32) -> u32 {
+        let Some(train) = train else { return 0 };
+        let room = Room { max, room };
+        let coupled = self.sending.couple(train, offset, room, self.cx.pool());
+        // The train itself counts as one.
+        if coupled > 0 {
+            let segments = coupled.div_ceil(train.segment_bytes());
+            self.cx.count(SEGMENTS_OUT, u64::from(segments));
+        }
+        coupled
     }
 
     #[inline(always)]

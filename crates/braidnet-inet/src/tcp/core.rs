@@ -338,7 +338,8 @@ impl Tcp {
     }
 }
 
-/// Sends the segment that the engine finds is due; false if there is none.
+/// Sends the segment, or the train, that the engine finds is due; false if there is none. What a train has beside its first
+/// segment has been counted then.
 #[inline(never)]
 fn send_segment(connection: &mut Connection, cx: &mut Context<'_>) -> bool {
     let now = cx.now();

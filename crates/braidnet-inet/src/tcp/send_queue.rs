@@ -2,7 +2,12 @@
 
 use super::after::HEADROOM;
 use braidnet_message::{Message, Pool};
+use braidnet_wire::ipv4::{self, MAX_TOTAL_LEN};
+use braidnet_wire::tcp;
 use std::collections::VecDeque;
+
+/// Most payload bytes in a train: what one IP packet holds beside the longest headers, so that a device may take it whole.
+const TRAIN_BYTES: usize = MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - tcp::MAX_HEADER_LEN;
 
 /// The bytes from `snd_una` on, in the pieces in which the application handed them down.
 ///
@@ -13,6 +18,13 @@ pub(super) struct SendQueue {
     pieces: VecDeque<Message>,
     /// The piece that was looked at last, and the offset of its first byte: data mostly leaves in order.
     cursor: Cursor,
+}
+
+/// What may be coupled to a segment: as long as `room` holds `max` bytes more than have been, one of at most `max`.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub(super) max: u32,
+    pub(super) room: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -91,6 +103,59 @@ impl SendQueue {
         self.gathered(offset - at, max, pool)
     }
 
+    /// Couples the pieces from `offset` on to a segment, which makes a train of it, or to a train: how many bytes.
+    ///
+    /// They are whole pieces that would each make a segment of its own, in its own buffer, as long as those before them; a
+    /// shorter one is the last.
+    pub(super) fn couple(
+        &mut self,
+        train: &mut Message,
+        offset: u32,
+        Room { max, room }: Room,
+        pool: &mut Pool,
+    ) -> u32 {
+        let total = train.total_len();
+        let segment = match train.segment_bytes() {
+            // A segment that was gathered has its headers in a block apart.
+            0 if train.len() == total => total as u32,
+            bytes => bytes,
+        };
+        if self.cursor.offset != offset {
+            return 0;
+        }
+        let room = room.min((TRAIN_BYTES - total) as u32);
+        let mut coupled = 0;
+        let mut pieces = self.pieces.range_mut(self.cursor.piece..);
+        let mut next = pieces.next();
+        while let Some(piece) = next
+            && coupled + max <= room
+        {
+            let len = piece.total_len() as u32;
+            next = pieces.next();
+            let goes_alone = len <= max
+                && next
+                    .as_ref()
+                    .is_none_or(|next| next.total_len() as u32 > max - len);
+            if len > segment || !goes_alone || piece.headroom() < HEADROOM {
+                break;
+            }
+            let Some(view) = piece.share_with_headroom(pool) else {
+                break;
+            };
+            train.push_continuation(view);
+            coupled += len;
+            self.cursor.piece += 1;
+            if len < segment {
+                break;
+            }
+        }
+        if coupled > 0 {
+            self.cursor.offset += coupled;
+            train.set_segment_bytes(segment);
+        }
+        coupled
+    }
+
     /// A block for the headers, and behind it counted views of the pieces from byte `within` of the cursor's on.
     #[inline(never)]
     fn gathered(&self, within: u32, max: u32, pool: &mut Pool) -> (u32, Option<Message>) {
@@ -149,3 +214,6 @@ fn views<'a>(
     }
     Some(message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -508,19 +508,21 @@ impl Outlet for Trains<'_> {
         (len, (taken, taken))
     }
 
-    fn couple(&mut self, (first, all): &mut (u32, u32), _: u32, max: u32) -> u32 {
-        let room = self.side.longest_train.saturating_sub(*all);
-        if room < *first {
-            return 0;
+    fn couple(&mut self, (first, all): &mut (u32, u32), _: u32, max: u32, room: u32) -> u32 {
+        let mut coupled = 0;
+        while coupled + max <= room && *all + *first <= self.side.longest_train {
+            let len = match self.random.below(20) {
+                0 => 0,
+                1 => 1,
+                _ => max.min(*first),
+            };
+            coupled += len;
+            *all += len;
+            if len < *first {
+                break;
+            }
         }
-        let len = match self.random.below(20) {
-            0 => u32::MAX,
-            1 => 0,
-            2 => 1,
-            _ => max.min(*first),
-        };
-        *all += len.min(max).min(*first);
-        len
+        coupled
     }
 
     fn transmit(&mut self, segment: Transmit, data: Option<(u32, u32)>) {

@@ -94,6 +94,18 @@ pub fn seal(header: &mut [u8], rest: Sum) {
     header[field].copy_from_slice(&checksum);
 }
 
+/// Stores the sum of an emitted header and `rest` in place of the checksum, not complemented, for whoever has what else is to
+/// be summed. It is not 0 unless `rest` is.
+///
+/// # Panics
+///
+/// If `header` is shorter than 20 bytes.
+#[inline]
+pub fn put_sum(header: &mut [u8], rest: Sum) {
+    let sum = Sum::of(header).combine(rest);
+    header[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.0.to_ne_bytes());
+}
+
 /// The header without options as 32-bit values, with a checksum of 0.
 #[inline]
 fn fixed_words(

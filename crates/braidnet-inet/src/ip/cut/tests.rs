@@ -1,0 +1,248 @@
+//! What leaves of a train, and of the same segments one by one.
+
+use crate::interface::Interface;
+use crate::notes::Departure;
+use crate::tcp::{HEADROOM, Tcp, TcpConfig};
+use crate::testing::{MTU, PEER, Stack, US, ethernet_interface, ip_interface};
+use braidnet_message::{Message, Run};
+use braidnet_stream::{Context, Direction, Module, Stages};
+use braidnet_wire::address::{Address, Tuple};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use proptest::prelude::*;
+
+/// TCP's order-free part on the way down, alone.
+struct After(Tcp);
+
+impl Module for After {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::AFTER_DOWN
+    }
+
+    fn counters(&self) -> &'static [&'static str] {
+        self.0.counters()
+    }
+
+    fn after(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
+        self.0.after(direction, run, cx);
+    }
+}
+
+fn stack(interface: Interface, leaves_checksums: bool) -> Stack {
+    Stack::with(interface, |flows| {
+        let config = TcpConfig {
+            engine: braidnet_tcp::Config::default(),
+            mtu: MTU,
+            connections_per_bucket: 1,
+            isn_secret: [1, 2],
+        };
+        let tcp = Tcp::new(config, flows);
+        After(if leaves_checksums {
+            tcp.leaving_checksums()
+        } else {
+            tcp
+        })
+    })
+}
+
+/// Bytes of a stream that were copied in, their sum known or not.
+fn payload(stack: &mut Stack, bytes: &[u8], summed: bool) -> Message {
+    let mut message = stack.pool().allocate(HEADROOM, bytes.len()).unwrap();
+    assert_eq!(message.extend_from_slice_summed(bytes), bytes.len());
+    if !summed {
+        message.set_sum(None);
+    }
+    message
+}
+
+fn bytes(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251 + seed) as u8).collect()
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    segment: usize,
+    full: usize,
+    last: usize,
+    header: TcpHeader,
+    summed: bool,
+    /// A view that others share, as the queue of what may be sent again has it.
+    shared: bool,
+}
+
+impl Case {
+    fn tuple(remote: Address) -> Tuple {
+        Tuple {
+            local: US,
+            remote,
+            local_port: 7,
+            remote_port: 40_000,
+        }
+    }
+
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        core::iter::repeat_n(self.segment, self.full).chain([self.last])
+    }
+
+    /// The segments one by one, whose headers the engine would make so.
+    fn singles(&self, stack: &mut Stack, remote: Address) -> Vec<Message> {
+        let end = TcpFlags::PSH.0 | TcpFlags::FIN.0;
+        let mut offset = 0;
+        let mut singles = Vec::new();
+        for (number, len) in self.lengths().enumerate() {
+            let mut header = self.header;
+            header.seq += offset;
+            if number < self.full {
+                header.flags = TcpFlags(header.flags.0 & !end);
+            }
+            if number > 0 {
+                header.flags = TcpFlags(header.flags.0 & !TcpFlags::CWR.0);
+            }
+            let mut message = payload(stack, &bytes(len, number), self.summed);
+            let tuple = Case::tuple(remote);
+            message.set_note(Departure { tuple, header });
+            singles.push(message);
+            offset += len as u32;
+        }
+        singles
+    }
+
+    /// The train, and what is kept of it.
+    fn train(&self, stack: &mut Stack, remote: Address) -> (Message, Vec<Message>) {
+        let mut kept = Vec::new();
+        let mut blocks = Vec::new();
+        for (number, len) in self.lengths().enumerate() {
+            let mut block = payload(stack, &bytes(len, number), self.summed);
+            if self.shared {
+                let view = block.share_with_headroom(stack.pool()).unwrap();
+                kept.push(core::mem::replace(&mut block, view));
+            }
+            blocks.push(block);
+        }
+        let mut blocks = blocks.into_iter();
+        let mut train = blocks.next().unwrap();
+        blocks.for_each(|block| train.push_continuation(block));
+        train.set_segment_bytes(self.segment as u32);
+        let tuple = Case::tuple(remote);
+        train.set_note(Departure {
+            tuple,
+            header: self.header,
+        });
+        (train, kept)
+    }
+}
+
+/// What leaves of a run in which the train, or its segments, stand between others; and what was counted.
+fn sent(case: &Case, as_train: bool, framed: bool, leaves_checksums: bool) -> Vec<Vec<u8>> {
+    let (interface, remote) = if framed {
+        // A group's station need not be asked for.
+        (ethernet_interface(), Address::v4([10, 77, 0, 255]))
+    } else {
+        (ip_interface(), PEER)
+    };
+    let mut stack = stack(interface, leaves_checksums);
+    let other = Case {
+        full: 0,
+        segment: 3,
+        last: 3,
+        ..case.clone()
+    };
+    let mut run = other.singles(&mut stack, remote);
+    let kept = if as_train {
+        let (train, kept) = case.train(&mut stack, remote);
+        run.push(train);
+        kept
+    } else {
+        run.extend(case.singles(&mut stack, remote));
+        Vec::new()
+    };
+    // It is dropped, and the run taken apart.
+    run.extend(other.singles(&mut stack, US));
+    run.extend(other.singles(&mut stack, remote));
+    let sent = stack.send_run(run);
+    for (number, (kept, len)) in kept.iter().zip(case.lengths()).enumerate() {
+        assert_eq!(
+            kept.bytes(),
+            bytes(len, number),
+            "what is kept is as it was"
+        );
+    }
+    assert_eq!(stack.count("ip", "to_ourselves"), 1);
+    assert_eq!(stack.counted().len(), 1, "{:?}", stack.counted());
+    sent
+}
+
+proptest! {
+    #[test]
+    fn a_train_leaves_as_its_segments_would(
+        segment in prop_oneof![1usize..20, 500usize..=1448, Just(1448)],
+        full in 0usize..40, last in 0.0..=1.0f64,
+        (flags, seq, ack) in (any::<u8>(), any::<u32>(), any::<u32>()),
+        timestamps in proptest::option::of(any::<[u32; 2]>()),
+        (window, summed, shared) in (any::<u16>(), any::<bool>(), any::<bool>()),
+        (framed, leaves_checksums) in (any::<bool>(), any::<bool>()),
+    ) {
+        // A train holds data of an established connection.
+        let never = TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::URG.0;
+        let header = TcpHeader {
+            seq: SeqNumber::new(seq),
+            ack: SeqNumber::new(ack),
+            window,
+            flags: TcpFlags(flags & !never | TcpFlags::ACK.0),
+            present: timestamps.map_or(0, |_| TcpHeader::HAS_TIMESTAMPS),
+            ts_value: timestamps.map_or(0, |[value, _]| value),
+            ts_echo: timestamps.map_or(0, |[_, echo]| echo),
+            ..TcpHeader::default()
+        };
+        let last = 1 + ((segment - 1) as f64 * last) as usize;
+        // If it is one segment it says how long that is.
+        let segment = if full == 0 { last } else { segment };
+        let full = full.min(64_000 / segment);
+        let case = Case { segment, full, last, header, summed, shared };
+        let train = sent(&case, true, framed, leaves_checksums);
+        let singles = sent(&case, false, framed, leaves_checksums);
+        prop_assert_eq!(train.len(), full + 3);
+        prop_assert_eq!(train, singles);
+    }
+}
+
+fn plain(segment: usize, full: usize, last: usize) -> Case {
+    let header = TcpHeader {
+        flags: TcpFlags::ACK,
+        ..TcpHeader::default()
+    };
+    Case {
+        segment,
+        full,
+        last,
+        header,
+        summed: true,
+        shared: true,
+    }
+}
+
+#[test]
+fn what_a_device_cannot_carry_is_dropped_whole() {
+    for (segment, counted) in [(MTU - 40, 0), (MTU - 39, 1)] {
+        let mut stack = stack(ip_interface(), false);
+        let (train, _kept) = plain(segment, 3, 9).train(&mut stack, PEER);
+        assert_eq!(stack.send_run(vec![train]).len(), 4 - 4 * counted);
+        assert_eq!(stack.count("ip", "above_mtu"), counted as u64);
+    }
+}
+
+#[test]
+fn a_segment_without_room_for_headers_is_dropped_alone() {
+    let mut stack = stack(ip_interface(), false);
+    let (mut train, _kept) = plain(100, 3, 9).train(&mut stack, PEER);
+    let rest = train.take_continuation().unwrap();
+    let cramped = stack.pool().copy_from_slice(0, &[7; 100]).unwrap();
+    train.push_continuation(cramped);
+    train.push_continuation(rest);
+    assert_eq!(stack.send_run(vec![train]).len(), 4);
+    assert_eq!(stack.count("ip", "no_buffer"), 1);
+}

@@ -1,0 +1,96 @@
+//! Which pieces make a train, and that nothing is sent twice or left out.
+
+use super::*;
+use crate::testing::bytes_of;
+use braidnet_message::Arena;
+
+const MAX: u32 = 1000;
+
+/// A queue of pieces of these lengths, and their bytes.
+fn queue(lengths: &[usize], pool: &mut Pool) -> (SendQueue, Vec<u8>) {
+    let (mut queue, mut stream) = (SendQueue::default(), Vec::new());
+    for (number, len) in lengths.iter().enumerate() {
+        let bytes: Vec<u8> = (0..*len).map(|i| (i * 7 + number) as u8).collect();
+        queue.push(pool.copy_from_slice(HEADROOM, &bytes).unwrap());
+        stream.extend(bytes);
+    }
+    (queue, stream)
+}
+
+const fn room(room: u32) -> Room {
+    Room { max: MAX, room }
+}
+
+#[test]
+fn pieces_that_are_alike_make_a_train() {
+    let endless = room(1 << 30);
+    let most = (TRAIN_BYTES - 1000) / 1000 * 1000;
+    let rows: [(&str, &[usize], Room, usize); 10] = [
+        ("alike", &[1000; 5], endless, 4000),
+        ("a shorter last", &[1000, 1000, 400], endless, 1400),
+        ("a shorter one ends it", &[1000, 600, 1000], endless, 600),
+        ("a longer one", &[900, 1000], endless, 0),
+        ("more than a segment", &[1000, 3000], endless, 0),
+        ("what would be gathered", &[1000, 300, 300], endless, 0),
+        ("it was gathered", &[500, 500, 1000], endless, 0),
+        ("no room for one more", &[1000; 5], room(2999), 2000),
+        ("one packet's worth", &[1000; 99], endless, most),
+        ("short ones alike", &[600; 5], room(1700), 1200),
+    ];
+    for (what, lengths, room, expected) in rows {
+        let mut pool = Pool::new(&Arena::new(4 << 20));
+        let mut pool = pool.bind();
+        let (mut queue, stream) = queue(lengths, &mut pool);
+        let (first, train) = queue.segment(0, MAX, &mut pool);
+        let mut train = train.unwrap();
+        let coupled = queue.couple(&mut train, first, room, &mut pool);
+        assert_eq!(coupled as usize, expected, "{what}");
+        let end = (first + coupled) as usize;
+        assert_eq!(bytes_of(&train), stream[..end], "{what}");
+        assert_eq!(
+            train.segment_bytes(),
+            if coupled > 0 { first } else { 0 },
+            "{what}"
+        );
+        // The rest follows.
+        let mut sent = end;
+        while sent < stream.len() {
+            let (len, segment) = queue.segment(sent as u32, MAX, &mut pool);
+            let bytes = bytes_of(&segment.unwrap());
+            assert_eq!(bytes, stream[sent..sent + len as usize], "{what}");
+            sent += len as usize;
+        }
+        // And again, alone, whatever it was sent with.
+        let (len, again) = queue.segment(lengths[0] as u32, MAX, &mut pool);
+        let again = again.unwrap();
+        let from = lengths[0];
+        assert_eq!(again.segment_bytes(), 0, "{what}");
+        assert_eq!(
+            bytes_of(&again),
+            stream[from..from + len as usize],
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn a_piece_that_cannot_carry_its_headers_goes_alone() {
+    let mut pool = Pool::new(&Arena::new(4 << 20));
+    let mut pool = pool.bind();
+    let (mut queue, _) = queue(&[1000; 2], &mut pool);
+    queue.push(pool.copy_from_slice(HEADROOM - 64, &[1; 1000]).unwrap());
+    queue.push(pool.copy_from_slice(HEADROOM, &[2; 1000]).unwrap());
+    // Somebody else sees it, as the receiver does what was sent before.
+    let seen = pool.copy_from_slice(HEADROOM, &[3; 1000]).unwrap();
+    let _view = seen.share(&mut pool).unwrap();
+    queue.push(seen);
+    for (offset, coupled) in [(0, 1000), (2000, 0), (3000, 0)] {
+        let (first, train) = queue.segment(offset, MAX, &mut pool);
+        let mut train = train.unwrap();
+        assert_eq!(
+            queue.couple(&mut train, offset + first, room(1 << 30), &mut pool),
+            coupled,
+            "{offset}"
+        );
+    }
+}
