@@ -240,6 +240,12 @@ impl Interface {
         local == self.primary && self.is_others(remote)
     }
 
+    /// Whether a packet goes from another host to an address of ours, both given as numbers.
+    #[inline]
+    pub(crate) fn is_to_us(&self, local: u32, remote: u32) -> bool {
+        self.is_ours(local) && self.is_others(remote)
+    }
+
     #[inline(always)]
     fn is_others(&self, address: u32) -> bool {
         // 0.0.0.0/8 and 127.0.0.0/8 stay inside a host; 224.0.0.0/4 are groups.

@@ -11,6 +11,7 @@ use crate::arp::{Neighbours, View};
 use crate::counters::counters;
 use crate::flows::Flows;
 use crate::interface::Interface;
+use crate::join::Joiner;
 use crate::notes::{Datagram, Frame};
 use crate::room;
 use crate::sift::{Verdict, sift};
@@ -125,7 +126,7 @@ impl Ip {
             return false;
         };
         let is_usual = header.protocol == tcp::PROTOCOL
-            && usize::from(header.total_len) == message.total_len()
+            && is_all(header.total_len, message)
             && message.len() >= MIN_HEADER_LEN + TRANSPORT_HEADER_LEN
             && self.interface.is_between(header.destination, header.source);
         if is_usual {
@@ -173,12 +174,14 @@ impl Ip {
         {
             return Verdict::drop(reason);
         }
-        // Padding of the link.
+        // Padding of the link. A train has none.
         let (header_len, total_len) = (
             usize::from(header.header_len),
             usize::from(header.total_len),
         );
-        message.truncate(total_len);
+        if message.segment_bytes() == 0 {
+            message.truncate(total_len);
+        }
         // The header stays where it is, in front of the payload, for whoever must quote it: the transport's header is to be in one
         // block with it, so that it need not be copied away.
         let front = total_len.min(header_len + TRANSPORT_HEADER_LEN);
@@ -336,6 +339,11 @@ impl Module for Ip {
     fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
         match direction {
             Direction::Up => {
+                let joiner = Joiner {
+                    interface: &self.interface,
+                    framed: self.neighbours.is_some(),
+                };
+                joiner.join(run);
                 let learns = self.neighbours.as_ref().filter(|_| self.interface.learns());
                 let mut stations = learns.map(|neighbours| neighbours.view());
                 sift(run, cx, |message, cx| {
@@ -348,6 +356,13 @@ impl Module for Ip {
             }),
         }
     }
+}
+
+/// Whether `total_len` bytes are all of a packet: what a train has in its first block is the first packet that was joined.
+#[inline(always)]
+fn is_all(total_len: u16, message: &Message) -> bool {
+    let total_len = usize::from(total_len);
+    total_len == message.total_len() || (message.segment_bytes() != 0 && total_len == message.len())
 }
 
 /// Tells ARP through which station a packet from `source` came.

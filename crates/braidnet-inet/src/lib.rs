@@ -31,6 +31,7 @@ pub mod flows;
 pub mod icmp;
 pub mod interface;
 pub mod ip;
+mod join;
 pub mod notes;
 mod room;
 mod sift;

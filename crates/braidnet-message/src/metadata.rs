@@ -93,6 +93,16 @@ impl Message {
         self.node().segment_bytes.set(bytes);
     }
 
+    /// Segments that the message stands for: those of a train, or one.
+    #[inline]
+    pub fn segments(&self) -> usize {
+        match self.segment_bytes() as usize {
+            0 => 1,
+            // The first block has the headers, too.
+            each => 1 + (self.total_len() - self.len()).div_ceil(each),
+        }
+    }
+
     /// Sets the position.
     #[inline]
     pub fn set_position(&mut self, position: u64) {

@@ -85,6 +85,41 @@ impl Run {
         self.messages.retain_mut(keep);
     }
 
+    /// Offers each message but the first to the one before it, which may take it in; what `offer` gives back stays in the run
+    /// and is the one before the next. The order stays.
+    ///
+    /// If `offer` panics, the messages of the run are not dropped.
+    #[inline]
+    pub fn join(&mut self, mut offer: impl FnMut(&mut Message, Message) -> Option<Message>) {
+        let len = self.messages.len();
+        if len < 2 {
+            return;
+        }
+        // SAFETY: none is at most the capacity. From here on the run does not count its messages, so that none is dropped
+        // twice.
+        unsafe { self.messages.set_len(0) };
+        let first = self.messages.as_mut_ptr();
+        let mut kept = 1;
+        for index in 1..len {
+            // SAFETY: `index` is below the old length.
+            let at = unsafe { first.add(index) };
+            // SAFETY: as many messages as the run had lie there, initialised; each is read once, before its place is written.
+            let message = unsafe { at.read() };
+            // SAFETY: `kept` is at least one and at most `index`.
+            let before = unsafe { first.add(kept - 1) };
+            // SAFETY: what is kept lies in front of `kept`, initialised, and nobody else refers to it.
+            if let Some(message) = offer(unsafe { &mut *before }, message) {
+                // SAFETY: `kept` is at most `index`, below the old length.
+                let place = unsafe { first.add(kept) };
+                // SAFETY: what lay there has been read.
+                unsafe { place.write(message) };
+                kept += 1;
+            }
+        }
+        // SAFETY: so many messages lie there, initialised, and `kept` is at most the old length.
+        unsafe { self.messages.set_len(kept) };
+    }
+
     /// The messages, in order.
     #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Message> {
@@ -264,5 +299,38 @@ mod tests {
         assert_eq!((run.len(), run.capacity()), (0, capacity));
         run.push(first);
         assert_eq!(run.drain().count(), 1);
+    }
+
+    /// A message is taken in by the one before it if it holds the next number; whatever happens, each ends in one place.
+    #[test]
+    fn a_message_is_taken_in_or_stays_in_order() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let mut pool = pool.bind();
+        for (numbers, joined) in [
+            (&[][..], &[][..]),
+            (&[1], &[&[1][..]]),
+            (&[1, 2, 3], &[&[1, 2, 3]]),
+            (&[1, 3, 4, 5, 7, 2, 3], &[&[1], &[3, 4, 5], &[7], &[2, 3]]),
+            (&[3, 2, 1], &[&[3], &[2], &[1]]),
+        ] {
+            let mut run: Run = numbers
+                .iter()
+                .map(|number| pool.copy_from_slice(0, &[*number]).expect("room"))
+                .collect();
+            let mut last = numbers.first().copied();
+            run.join(|before, message| {
+                let number = message.bytes()[0];
+                if last.replace(number) == Some(number - 1) {
+                    before.push_continuation(message);
+                    return None;
+                }
+                Some(message)
+            });
+            let found: Vec<Vec<u8>> = run
+                .iter()
+                .map(|one| one.blocks().flatten().copied().collect())
+                .collect();
+            assert_eq!(found, joined);
+        }
     }
 }

@@ -72,6 +72,11 @@ pub trait Payload {
         self.len() == 0
     }
 
+    /// Bytes of data of the longest segment in it, where it stands for several. Its length unless told otherwise.
+    fn segment_len(&self) -> usize {
+        self.len()
+    }
+
     /// Bytes of memory that it holds while it is kept: what counts against an [`Allowance`]. Its length unless told
     /// otherwise.
     fn footprint(&self) -> usize {

@@ -98,9 +98,10 @@ impl<P: Payload> Receiver<P> {
     }
 
     /// The peer sends segments of `len` bytes.
-    #[cold]
+    #[inline(never)]
     fn see_segments_of(&mut self, len: u32) {
-        self.rcv_mss = self.rcv_mss.max(len.min(self.mss));
+        let len = len.min(self.mss);
+        self.rcv_mss = self.rcv_mss.max(len);
         self.least_step = self.worthwhile(self.rcv_mss);
     }
 
@@ -129,7 +130,7 @@ impl<P: Payload> Receiver<P> {
         self.rcv_nxt += len;
         self.buffered += len;
         if len > self.rcv_mss {
-            self.see_segments_of(len);
+            self.see_segments_of(payload.segment_len() as u32);
         }
         if !self.delayed_ack.is_armed() {
             self.delayed_ack = Timer::after(now, self.delayed_ack_ns);

@@ -28,7 +28,7 @@ impl Tcp {
             match self.parse_one(message, &mut last, cx) {
                 Ok(()) => true,
                 Err(reason) => {
-                    cx.count(reason, 1);
+                    count_refused(message, reason, cx);
                     false
                 }
             }
@@ -109,6 +109,11 @@ impl Tcp {
     }
 }
 
+#[cold]
+fn count_refused(message: &Message, reason: Counter, cx: &mut Context<'_>) {
+    cx.count(reason, message.segments() as u64);
+}
+
 /// Brings the first `wanted` bytes together in the first block.
 #[cold]
 fn gather(message: &mut Message, wanted: usize, cx: &mut Context<'_>) -> Result<(), Counter> {
@@ -124,10 +129,18 @@ fn gather(message: &mut Message, wanted: usize, cx: &mut Context<'_>) -> Result<
 /// Whether the checksum over pseudo-header, header and data holds (RFC 9293 §3.1).
 #[inline(always)]
 fn is_intact(message: &Message, datagram: &Datagram) -> bool {
-    let len = message.total_len() as u32;
-    Sum::pseudo_header(&datagram.remote, &datagram.local, PROTOCOL, len)
-        .combine(sum::read(message))
-        .is_valid()
+    let is_valid = |sum| {
+        let len = message.total_len() as u32;
+        Sum::pseudo_header(&datagram.remote, &datagram.local, PROTOCOL, len)
+            .combine(sum)
+            .is_valid()
+    };
+    if message.len() == message.total_len() {
+        is_valid(Sum::of(message.bytes()))
+    } else {
+        // Each segment of a train was found intact before it was joined.
+        message.segment_bytes() != 0 || is_valid(sum::read(message))
+    }
 }
 
 #[cfg(test)]

@@ -101,10 +101,23 @@ impl Payload for Segment {
         self.len
     }
 
-    /// The whole buffer, however little of it is data.
+    #[inline]
+    fn segment_len(&self) -> usize {
+        match self.message.segment_bytes() {
+            0 => self.len,
+            each => each as usize,
+        }
+    }
+
+    /// The whole buffers, however little of them is data.
     fn footprint(&self) -> usize {
-        let message = &self.message;
-        message.headroom() + message.total_len() + message.tailroom()
+        let mut bytes = 0;
+        let mut block = Some(&self.message);
+        while let Some(message) = block {
+            bytes += message.headroom() + message.len() + message.tailroom();
+            block = message.continuation();
+        }
+        bytes
     }
 
     #[inline]
@@ -133,6 +146,8 @@ impl Sink<Segment> for Deliver<'_, '_> {
         let Segment { mut message, len } = segment;
         message.set_connection(self.id.0);
         message.set_position(*self.delivered);
+        // A train ends here: what goes up is a part of the stream.
+        message.set_segment_bytes(0);
         *self.delivered += len as u64;
         self.cx.up(message);
     }

@@ -49,12 +49,16 @@ impl Tcp {
         cx: &mut Context<'_>,
     ) {
         let table = state.of::<Table>();
-        cx.count(SEGMENTS_IN, run.len() as u64);
         if cx.pool().scarcity() != Scarcity::Ample {
             self.spare_memory(table, run, cx);
         }
-        let mut with_data = 0;
-        for message in run.drain() {
+        cx.count(SEGMENTS_IN, run.len() as u64);
+        let (mut with_data, mut rest) = (0, None);
+        let mut messages = run.drain();
+        while let Some(mut message) = rest.take().or_else(|| messages.next()) {
+            if message.segment_bytes() != 0 {
+                rest = take_apart(&mut message, table, cx);
+            }
             let Arrival { tuple, hash, .. } = message.note_ref();
             match table.find(*hash, tuple) {
                 Some(slot) => {
@@ -94,9 +98,10 @@ impl Tcp {
             }
             let flags = arrival.header.flags.0 & !(TcpFlags::FIN.0 | TcpFlags::PSH.0);
             arrival.header.flags = TcpFlags(flags);
+            cx.count(TEXT_REFUSED, message.segments() as u64);
             message.truncate(0);
+            message.set_segment_bytes(0);
             message.set_note(arrival);
-            cx.count(TEXT_REFUSED, 1);
         }
     }
 
@@ -336,6 +341,31 @@ impl Tcp {
             cx.up(message);
         }
     }
+}
+
+/// Leaves a train that its connection expects whole: it arrives as one segment. Of any other, the first segment is to arrive
+/// alone, as if it had never been joined, and what follows it, which is returned, is to be looked at anew.
+#[inline(never)]
+fn take_apart(train: &mut Message, table: &mut Table, cx: &mut Context<'_>) -> Option<Message> {
+    let mut arrival = train.note::<Arrival>();
+    let slot = table.find(arrival.hash, &arrival.tuple);
+    let connection = slot.and_then(|slot| table.connection(slot));
+    let len = train.total_len();
+    if connection.is_some_and(|it| it.tcb.expects(cx.now(), &arrival.header, len)) {
+        let more = train.segments() as u64 - 1;
+        cx.count(SEGMENTS_IN, more);
+        cx.count(DATA_SEGMENTS_IN, more);
+        return None;
+    }
+    let each = train.segment_bytes();
+    train.set_segment_bytes(0);
+    let mut rest = train.take_continuation()?;
+    cx.count(SEGMENTS_IN, 1);
+    arrival.header.seq += train.len() as u32;
+    rest.set_segment_bytes(each);
+    rest.set_bucket(train.bucket());
+    rest.set_note(arrival);
+    Some(rest)
 }
 
 /// Sends the segment, or the train, that the engine finds is due; false if there is none. What a train has beside its first

@@ -107,6 +107,15 @@ impl<P: Payload> Tcb<P> {
         }
     }
 
+    /// Whether a segment with this header and `len` bytes of data is one that was to be expected.
+    ///
+    /// Consecutive segments that differ in nothing but their place may be given to [`on_segment`](Tcb::on_segment) as one if
+    /// they are expected as one: then each of them would be, and what comes of it is the same. If not, each is given alone.
+    #[inline]
+    pub fn expects(&self, now: Instant, header: &TcpHeader, len: usize) -> bool {
+        self.is_predicted(now, header, len)
+    }
+
     /// The general case.
     #[inline(never)]
     fn arrive<S: Sink<P>>(

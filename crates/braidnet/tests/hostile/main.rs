@@ -15,11 +15,12 @@
 //! | 6-8, 10, 13-15, 17, 46: segments into a connection, the attacker's own and the friend's | [`segments`] |
 //! | 9, 11-14, 17-19: what a peer plays by hand | [`peers`] |
 //! | 15, 16, 20, 23, 34, 47: floods | [`floods`] |
+//! | 44: segments that are joined | [`trains`] |
 //! | 48-50: timers, memory, local abuse | [`limits`] |
 //!
 //! Not exposed, because the stack has no such feature, and so only shown to be refused by name ([`packets::absent`]): 26-33
-//! (IPv6 and its neighbour discovery), 39 (IGMP, MLD), 40 (DHCP), 41 (DNS), 42 (tunnels). Not exposed at all: 43 and 44 (no
-//! offload passes a device, no segments are merged). 22 and 24 are exposed as fragments that are dropped, since nothing is
+//! (IPv6 and its neighbour discovery), 39 (IGMP, MLD), 40 (DHCP), 41 (DNS), 42 (tunnels). Not exposed at all: 43 (no
+//! offload passes a device). 22 and 24 are exposed as fragments that are dropped, since nothing is
 //! reassembled.
 
 mod floods;
@@ -29,3 +30,4 @@ mod packets;
 mod peers;
 mod rig;
 mod segments;
+mod trains;
