@@ -5,6 +5,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use braidnet_wire::checksum::copy_and_sum;
+
 use crate::arena::Arena;
 use crate::home::{Home, PoolCounters, Scarcity, bound_elsewhere};
 use crate::message::Message;
@@ -83,7 +85,22 @@ impl Pool {
         self.copy_from_slice_sized(headroom, bytes, bytes.len())
     }
 
-    /// The same, with at least `size` bytes for the copy and what comes behind it.
+    /// The same, with at least `size` bytes for the copy and what comes behind it, and with the copy's
+    /// [sum](Message::sum), made in the same pass. `None` also if `bytes` are more than `size`.
+    #[inline]
+    pub fn copy_from_slice_summed(
+        &mut self,
+        headroom: usize,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<Message> {
+        let mut message = self.allocate(headroom, size)?;
+        let sum = copy_and_sum(message.append(bytes.len())?, bytes);
+        message.set_sum(Some(sum));
+        Some(message)
+    }
+
+    /// The same as [`Pool::copy_from_slice`], with at least `size` bytes for the copy and what comes behind it.
     pub(crate) fn copy_from_slice_sized(
         &mut self,
         headroom: usize,

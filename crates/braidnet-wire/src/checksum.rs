@@ -177,6 +177,13 @@ impl Sum {
         if bytes.len() <= BLOCK {
             return Sum(sum_block(bytes));
         }
+        Sum::of_blocks(bytes)
+    }
+
+    /// [`Sum::of`] for more than one [`BLOCK`].
+    #[cold]
+    #[inline(never)]
+    fn of_blocks(bytes: &[u8]) -> Sum {
         // Blocks are of even length, all but the last.
         bytes
             .chunks(BLOCK)
@@ -264,6 +271,13 @@ fn copy_long(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> Sum {
     if source.len() <= BLOCK {
         return Sum(copy_block::<true>(destination, source));
     }
+    copy_blocks(destination, source)
+}
+
+/// [`copy_and_sum_uninit`] for more than one [`BLOCK`].
+#[cold]
+#[inline(never)]
+fn copy_blocks(destination: &mut [MaybeUninit<u8>], source: &[u8]) -> Sum {
     let blocks = destination.chunks_mut(BLOCK).zip(source.chunks(BLOCK));
     blocks.fold(Sum::ZERO, |sum, (destination, source)| {
         sum.combine(Sum(copy_block::<true>(destination, source)))

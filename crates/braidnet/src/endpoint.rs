@@ -149,19 +149,22 @@ impl Endpoint {
     ) -> usize {
         let wanted = bytes.len().min(self.space);
         let mut left = &bytes[..wanted];
+        if self.filling.is_some() {
+            left = self.fill_up(left, &mut out);
+        }
+        let size = self.mss.min(wanted.max(SMALL));
         while !left.is_empty() {
-            let segment = match &mut self.filling {
-                Some(segment) => segment,
-                empty => match pool.allocate(HEADROOM, self.mss.min(wanted.max(SMALL))) {
-                    Some(segment) => empty.insert(segment),
-                    None => break,
-                },
+            let (now, later) = left.split_at(left.len().min(size));
+            let Some(mut segment) = pool.copy_from_slice_summed(HEADROOM, now, size) else {
+                break;
             };
-            let room = (self.mss - segment.len()).min(segment.tailroom());
-            let copied = segment.extend_from_slice_summed(&left[..room.min(left.len())]);
-            left = &left[copied..];
-            if room - copied <= self.mss / SLIVER || copied == 0 {
-                self.flush(&mut out);
+            left = later;
+            segment.set_connection(self.id.0);
+            segment.set_bucket(self.id.bucket().0);
+            if self.is_full(&segment) {
+                out(segment);
+            } else {
+                self.filling = Some(segment);
             }
         }
         let written = wanted - left.len();
@@ -169,12 +172,33 @@ impl Endpoint {
         written
     }
 
+    /// Copies bytes into the segment that is being filled, as many as fit; what is left of them.
+    #[inline(never)]
+    fn fill_up<'a>(&mut self, bytes: &'a [u8], out: &mut impl FnMut(Message)) -> &'a [u8] {
+        let Some(mut segment) = self.filling.take() else {
+            return bytes;
+        };
+        let room = (self.mss - segment.len()).min(bytes.len());
+        let copied = segment.extend_from_slice_summed(&bytes[..room]);
+        if self.is_full(&segment) {
+            out(segment);
+        } else {
+            self.filling = Some(segment);
+        }
+        &bytes[copied..]
+    }
+
+    /// Whether a segment has no room for more that would be worth it.
+    #[inline]
+    fn is_full(&self, segment: &Message) -> bool {
+        let room = (self.mss - segment.len()).min(segment.tailroom());
+        room <= self.mss / SLIVER
+    }
+
     /// Hands the segment that is being filled down as it is.
     #[inline]
     pub(crate) fn flush(&mut self, out: impl FnOnce(Message)) {
-        if let Some(mut segment) = self.filling.take() {
-            segment.set_connection(self.id.0);
-            segment.set_bucket(self.id.bucket().0);
+        if let Some(segment) = self.filling.take() {
             out(segment);
         }
     }
