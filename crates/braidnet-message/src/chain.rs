@@ -12,7 +12,6 @@ use braidnet_wire::checksum::copy;
 use crate::message::Message;
 use crate::node::Node;
 use crate::pool::Pool;
-use crate::run::Run;
 
 /// Most bytes that a message [absorbs](Message::absorb): of more, a copy costs more than the buffer is worth.
 pub const ABSORBED_MAX: usize = 512;
@@ -90,6 +89,7 @@ impl Message {
     }
 
     /// Takes the blocks behind the first off, as the message that they were before they were pushed.
+    #[inline]
     pub fn take_continuation(&mut self) -> Option<Message> {
         self.hand_down();
         let next = self.node().next()?;
@@ -100,14 +100,14 @@ impl Message {
 
     /// Copies bytes from the front of the whole message, as many as fit, takes them off, and returns how many.
     ///
-    /// Blocks of which nothing is left go to `spent`, all but the last; the metadata stays here, but notes, and a train is none
-    /// any more. To read a long message in small parts costs no more than to read it at once.
+    /// Blocks of which nothing is left are [freed](Pool::free) to `pool`, all but the last; the metadata stays, but notes, and a
+    /// train is none any more. To read a long message in small parts costs no more than to read it at once.
     #[inline]
-    pub fn read(&mut self, to: &mut [u8], spent: &mut Run) -> usize {
+    pub fn read(&mut self, to: &mut [u8], pool: &mut Pool) -> usize {
         let head = self.node();
         let copied = head.read(to);
         if head.next().is_some() && head.len() == 0 {
-            copied + self.read_rest(&mut to[copied..], spent)
+            copied + self.read_rest(&mut to[copied..], pool)
         } else {
             copied
         }
@@ -115,32 +115,16 @@ impl Message {
 
     /// The same where nothing is left of the first block, and others follow.
     #[inline(never)]
-    fn read_rest(&mut self, to: &mut [u8], spent: &mut Run) -> usize {
-        let head = self.node();
-        let (mut node, mut rest_len, mut copied) = (head, head.rest_len.get(), 0);
-        // SAFETY: the nodes of a chain are valid, and held through its head.
-        while let Some(next) = node.next().map(|next| unsafe { next.as_ref() }) {
-            rest_len -= next.len();
-            copied += next.read(&mut to[copied..]);
-            if next.len() > 0 || next.next().is_none() {
-                break;
-            }
-            node = next;
+    fn read_rest(&mut self, to: &mut [u8], pool: &mut Pool) -> usize {
+        let mut copied = 0;
+        while self.is_empty()
+            && let Some(rest) = self.take_continuation()
+        {
+            copied += rest.node().read(&mut to[copied..]);
+            rest.node().copy_metadata(self.node());
+            pool.free(mem::replace(self, rest));
         }
-        // The chain ends here and goes on in another, with what its head knew.
-        let last = head.last.replace(Some(node.into()));
-        head.rest_len.set(0);
-        let Some(rest) = node.next() else {
-            return copied;
-        };
-        node.set_next(None);
-        // SAFETY: as above; the node was held by the one in front of it, which has let go of it.
-        let rest = unsafe { Message::from_node(rest) };
-        rest.node().last.set(last);
-        rest.node().rest_len.set(rest_len);
-        rest.node().copy_metadata(head);
-        rest.node().segment_bytes.set(0);
-        spent.push(mem::replace(self, rest));
+        self.set_segment_bytes(0);
         copied
     }
 
@@ -282,6 +266,7 @@ impl Message {
     }
 
     /// Makes the first block behind this one a head: tells it what only the head knows.
+    #[inline]
     fn hand_down(&self) {
         let head = self.node();
         // SAFETY: the nodes of a chain are valid, and held through its head.

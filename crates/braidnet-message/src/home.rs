@@ -73,9 +73,17 @@ struct Fresh {
 /// Nodes of another home on their way back.
 struct Away {
     home: Cell<*const Home>,
-    first: Cell<*mut Node>,
-    last: Cell<*mut Node>,
+    /// In all chains.
     nodes: Cell<u32>,
+    /// By class: so each goes on a free list at once when it is home.
+    chains: [Chain; CLASSES],
+}
+
+/// Free nodes of one class, linked.
+struct Chain {
+    first: Cell<Option<NonNull<Node>>>,
+    /// Means something only where there is a first.
+    last: Cell<NonNull<Node>>,
 }
 
 /// How scarce a pool's buffers are, as whoever keeps a reserve of them has found. The pool itself makes no difference.
@@ -228,6 +236,21 @@ impl Home {
         list.set(Some(node));
     }
 
+    /// Takes a free node back, from here or from another home, to which it goes with others.
+    ///
+    /// # Safety
+    /// As for [`give_back`], and the caller may use `local`.
+    #[inline]
+    pub unsafe fn keep(&self, node: NonNull<Node>) {
+        // SAFETY: the caller promises a valid node.
+        let home = unsafe { node.as_ref() }.home.get();
+        if core::ptr::eq(home, self) {
+            self.push(node);
+        } else {
+            self.send_away(node);
+        }
+    }
+
     /// Finds a node when the free list of `class` is empty.
     #[cold]
     #[inline(never)]
@@ -280,20 +303,24 @@ impl Home {
 
     #[inline(never)]
     fn collect_returns(&self) {
-        let chain = self.shared.returns.take();
-        let nodes = self.push_all(chain);
+        let nodes = self.push_all(self.shared.returns.take());
         add(&self.local.counts.returned, nodes);
     }
 
-    /// Puts a chain of nodes on the free lists and counts them.
-    fn push_all(&self, chain: *mut Node) -> u64 {
-        let mut next = NonNull::new(chain);
+    /// Puts the chains that came back, each linked to the next, on the free lists, a whole chain at once; how many nodes.
+    fn push_all(&self, returned: *mut Node) -> u64 {
+        let mut next = NonNull::new(returned);
         let mut nodes = 0;
-        while let Some(node) = next {
-            // SAFETY: the nodes of the chain are valid, and given to us by the swap that took it.
-            next = unsafe { node.as_ref() }.next();
-            self.push(node);
-            nodes += 1;
+        while let Some(first) = next {
+            // SAFETY: the nodes are valid, and given to us by the swap that took them.
+            let head = unsafe { first.as_ref() };
+            // SAFETY: likewise.
+            let last = unsafe { head.end_of_chain().as_ref() };
+            nodes += head.chain_nodes();
+            next = last.next();
+            let list = &self.local.free[head.class.get() as usize];
+            last.set_next(list.get());
+            list.set(Some(first));
         }
         nodes
     }
@@ -439,8 +466,7 @@ impl Home {
             return;
         }
         home.flush_away();
-        let chain = home.shared.returns.close();
-        home.push_all(chain);
+        home.push_all(home.shared.returns.close());
         let out = home.local.counts.carved.get() as i64 - home.free_nodes() as i64;
         if home.shared.returns.owe(out) {
             Home::free(this.as_ptr());
@@ -468,13 +494,13 @@ impl Home {
         drop(unsafe { Box::from_raw(this.cast_mut()) });
     }
 
-    /// Gives `nodes` nodes, linked from `first` to `last`, back to their home.
+    /// Gives `nodes` nodes in linked chains, from the `first` node to the `last`, back to their home.
     #[inline(never)]
-    fn send_back(this: *const Home, first: *mut Node, last: *mut Node, nodes: u32) {
+    fn send_back(this: *const Home, first: NonNull<Node>, last: NonNull<Node>, nodes: u32) {
         // SAFETY: a home stays alive until its nodes are back, and these are not.
         let returns = unsafe { &(*this).shared.returns };
         // SAFETY: the caller gives up the chain, valid and its own alone.
-        if unsafe { returns.send(first, last, nodes) } {
+        if unsafe { returns.send(first.as_ptr(), last.as_ptr(), nodes) } {
             Home::free(this);
         }
     }
@@ -491,27 +517,45 @@ impl Away {
     fn empty() -> Away {
         Away {
             home: Cell::new(null()),
-            first: Cell::new(null_mut()),
-            last: Cell::new(null_mut()),
             nodes: Cell::new(0),
+            chains: core::array::from_fn(|_| Chain {
+                first: Cell::new(None),
+                last: Cell::new(NonNull::dangling()),
+            }),
         }
     }
 
+    #[inline]
     fn push(&self, node: NonNull<Node>) {
-        if self.nodes.get() == 0 {
-            self.last.set(node.as_ptr());
-        }
         // SAFETY: the caller gives up the node, valid and its own alone.
-        unsafe { node.as_ref() }.set_next(NonNull::new(self.first.get()));
-        self.first.set(node.as_ptr());
+        let free = unsafe { node.as_ref() };
+        let chain = &self.chains[free.class.get() as usize];
+        let first = chain.first.replace(Some(node));
+        free.set_next(first);
+        if first.is_none() {
+            chain.last.set(node);
+        }
         self.nodes.set(self.nodes.get() + 1);
     }
 
+    /// Sends the chains home, all at once.
     fn flush(&self) {
         let nodes = self.nodes.replace(0);
-        let first = self.first.replace(null_mut());
-        if nodes != 0 {
-            Home::send_back(self.home.get(), first, self.last.get(), nodes);
+        let mut uncounted = nodes;
+        let mut all: Option<(NonNull<Node>, NonNull<Node>)> = None;
+        for chain in &self.chains {
+            let Some(first) = chain.first.take() else {
+                continue;
+            };
+            let last = chain.last.get();
+            // SAFETY: the nodes are ours alone.
+            unsafe { first.as_ref() }.head_chain(last, core::mem::take(&mut uncounted));
+            // SAFETY: likewise.
+            unsafe { last.as_ref() }.set_next(all.map(|(first, _)| first));
+            all = Some((first, all.map_or(last, |(_, last)| last)));
+        }
+        if let Some((first, last)) = all {
+            Home::send_back(self.home.get(), first, last, nodes);
         }
         // The home may be gone as soon as its nodes are back, and another one lie at its address.
         self.home.set(null());
@@ -526,13 +570,16 @@ impl Away {
 #[inline]
 pub(crate) unsafe fn give_back(node: NonNull<Node>) {
     let current = CURRENT.get();
-    // SAFETY: the caller promises a valid node.
-    let home = unsafe { node.as_ref() }.home.get();
     // SAFETY: a home that is bound is not freed, even if its pool is gone.
     match unsafe { current.as_ref() } {
-        Some(bound) if current == home => bound.push(node),
-        Some(bound) => bound.send_away(node),
-        None => Home::send_back(home, node.as_ptr(), node.as_ptr(), 1),
+        // SAFETY: the caller's promise; the home is bound here.
+        Some(bound) => unsafe { bound.keep(node) },
+        None => {
+            // SAFETY: the caller promises a valid node.
+            let free = unsafe { node.as_ref() };
+            free.head_chain(node, 1);
+            Home::send_back(free.home.get(), node, node, 1);
+        }
     }
 }
 

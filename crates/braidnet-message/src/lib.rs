@@ -36,10 +36,12 @@
 //!
 //! * where its home is the pool bound last, it is pushed on the pool's free list of its class: last in, first out, so that the
 //!   next message finds it in the cache (PLP §6). No other thread ever touches that list;
-//! * where another pool is bound, that pool collects it, per home, and sends 32 at a time: one compare-and-swap puts the
-//!   linked nodes on the home's *return stack*. The guard sends what is left when it is dropped, as does
+//! * where another pool is bound, that pool collects it, per home, and sends 32 at a time, in a chain for each class: one
+//!   compare-and-swap puts them on the home's *return stack*, from which a chain goes on a free list at once. The guard sends what is left when it is dropped, as does
 //!   [`Pool::flush_away`]; one that is [put off](Bound::put_off) keeps it for the next;
 //! * where no pool is bound, it goes to the return stack alone.
+//!
+//! A message that is [freed](Pool::free) to a pool goes the same ways, as if that pool were bound.
 //!
 //! A pool takes its whole return stack with one swap when it is bound, and when a free list is empty. As nodes are only ever pushed singly or in
 //! chains and taken all together, the stack needs no protection against a top that went and came back. A pool takes new memory from

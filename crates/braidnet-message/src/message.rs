@@ -233,15 +233,28 @@ fn release_chain(node: NonNull<Node>) {
     }
 }
 
-/// Gives up the message of `node`: its count on the block, and the node itself if it is a view.
+/// Gives up the message of `node`.
 #[inline(never)]
 fn release(node: NonNull<Node>) {
-    // SAFETY: given up by the message that is dropped, so valid.
+    // SAFETY: `release_to` calls free what is.
+    let home = |free| unsafe { give_back(free) };
+    // SAFETY: given up by the message that is dropped.
+    unsafe { release_to(node, home) };
+}
+
+/// Gives up the message of `node`, without its continuation: its count on the block, and the node itself if it is a view. What is
+/// free then goes `home`: nobody else holds it, and nobody views its block.
+///
+/// # Safety
+/// The caller gives up `node`, valid, that its message alone points to.
+#[inline]
+pub(crate) unsafe fn release_to(node: NonNull<Node>, home: impl Fn(NonNull<Node>)) {
+    // SAFETY: the caller's promise.
     let view = unsafe { node.as_ref() };
     let owner = view.owner.get();
     if view.is_view() {
-        // SAFETY: a view's node is held by its message alone, and nobody views its own block.
-        unsafe { give_back(node) };
+        // A view's node is held by its message alone, and nobody views its own block.
+        home(node);
     }
     // SAFETY: the count that the message held keeps the owner alive.
     let refs = unsafe { &(*owner).refs };
@@ -249,8 +262,8 @@ fn release(node: NonNull<Node>) {
         return;
     }
     if let Some(owner) = NonNull::new(owner.cast_mut()) {
-        // SAFETY: the last count is given up, and with it the owner's node: its own message is gone.
-        unsafe { give_back(owner) };
+        // The last count is given up, and with it the owner's node: its own message is gone.
+        home(owner);
     }
 }
 

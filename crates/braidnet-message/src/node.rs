@@ -55,9 +55,10 @@ pub(crate) struct Node {
     pub connection: Cell<u64>,
     pub position: Cell<u64>,
     pub ticket: Cell<u64>,
-    /// Bytes in the continuation blocks. Means something only in a head whose `next` is set.
+    /// Bytes in the continuation blocks, in a head whose `next` is set; a count of nodes, in the first of a
+    /// [chain](Node::head_chain) that comes home.
     pub rest_len: Cell<usize>,
-    /// The last continuation block. Means something only in a head whose `next` is set.
+    /// The last continuation block, in a head whose `next` is set; the last node, in the first of a chain that comes home.
     pub last: Cell<Option<NonNull<Node>>>,
     /// Offset in the block below which this node's holder alone may write, though the block is shared; 0 if it may not.
     /// See [`Message::share_with_headroom`](crate::Message::share_with_headroom).
@@ -179,6 +180,26 @@ impl Node {
     pub fn set_next(&self, next: Option<NonNull<Node>>) {
         // SAFETY: as in `next`.
         unsafe { *self.next.get() = next };
+    }
+
+    /// Makes this free node the first of a chain that comes home, all of its class: it goes on a free list at once, and only
+    /// these two nodes are touched. For how many nodes it counts: its own, or also those of chains that come with it.
+    #[inline]
+    pub fn head_chain(&self, last: NonNull<Node>, nodes: u32) {
+        self.last.set(Some(last));
+        self.rest_len.set(nodes as usize);
+    }
+
+    /// The last node of the chain of which this is the first.
+    #[inline]
+    pub fn end_of_chain(&self) -> NonNull<Node> {
+        self.last.get().unwrap_or(NonNull::from(self))
+    }
+
+    /// For how many nodes the chain counts of which this is the first.
+    #[inline]
+    pub fn chain_nodes(&self) -> u64 {
+        self.rest_len.get() as u64
     }
 
     /// Bytes of the block that the message sees.

@@ -9,7 +9,7 @@ use braidnet_wire::checksum::copy_and_sum;
 
 use crate::arena::Arena;
 use crate::home::{Home, PoolCounters, Scarcity, bound_elsewhere};
-use crate::message::Message;
+use crate::message::{Message, release_to};
 use crate::node::{Node, VIEW_CLASS, class_for};
 
 /// One processor's cache of free nodes and blocks (PLP §6).
@@ -148,6 +148,21 @@ impl Pool {
         unsafe { Node::reset_as_static(node, bytes) };
         // SAFETY: the node is ours alone and complete.
         Some(unsafe { Message::from_node(node) })
+    }
+
+    /// Takes a message back, as where one is dropped while this pool is [bound](Pool::bind).
+    #[inline]
+    pub fn free(&mut self, message: Message) {
+        let home = self.home();
+        // SAFETY: `release_to` calls free what is, and the home is ours to use.
+        let keep = |free| unsafe { home.keep(free) };
+        let mut next = Some(message.into_node());
+        while let Some(node) = next {
+            // SAFETY: the chain is given up, its nodes are valid.
+            next = unsafe { node.as_ref() }.next();
+            // SAFETY: likewise.
+            unsafe { release_to(node, keep) };
+        }
     }
 
     /// Sends the messages of other pools that were dropped here home, without waiting for a full batch.

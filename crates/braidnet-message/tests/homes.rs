@@ -209,6 +209,41 @@ fn pull_up_keeps_head_and_notes() {
 }
 
 #[test]
+fn nodes_of_all_classes_come_home_together_and_each_to_its_list() {
+    const SIZES: [usize; 3] = [100, 1500, 9000];
+    let (arena, mut near) = pool_of(8 << 20);
+    let mut far = Pool::new(&arena);
+    let make = |far: &mut Pool| -> Vec<Message> {
+        let size = |index: usize| SIZES[index % SIZES.len()];
+        (0..10)
+            .map(|index| far.allocate(0, size(index)).expect("memory"))
+            .collect()
+    };
+    let first = make(&mut far);
+    let views: Vec<Message> = first
+        .iter()
+        .map(|message| message.share(&mut far).expect("memory"))
+        .collect();
+    let mut places: Vec<_> = first.iter().map(place).collect();
+    let carved = far.counters();
+    for message in first.into_iter().chain(views) {
+        near.free(message);
+    }
+    near.flush_away();
+    drop(far.bind());
+    assert_eq!(far.counters().returned, 20);
+    let again = make(&mut far);
+    let mut places_again: Vec<_> = again.iter().map(place).collect();
+    places.sort_unstable();
+    places_again.sort_unstable();
+    assert_eq!(places_again, places, "of the right sizes, and each once");
+    assert!(again.iter().zip(0..).all(|(message, index)| {
+        message.tailroom() >= SIZES[index % SIZES.len()] && message.is_unique()
+    }));
+    assert_eq!(far.counters().recycled, carved.recycled + 10);
+}
+
+#[test]
 fn messages_freed_under_another_pool_go_home_in_batches() {
     let (arena, mut near) = pool_of(8 << 20);
     let mut far = Pool::new(&arena);

@@ -2,7 +2,7 @@
 
 use crate::error::SendError;
 use braidnet_inet::HEADROOM;
-use braidnet_message::{Message, Pool, Run};
+use braidnet_message::{Message, Pool};
 use braidnet_stream::ConnectionId;
 use braidnet_wire::address::Tuple;
 use std::collections::VecDeque;
@@ -103,16 +103,18 @@ impl Endpoint {
         self.received.push_back(message);
     }
 
-    /// Copies received bytes out; how many. Blocks that have been read whole go to `spent`.
+    /// Copies received bytes out; how many. Blocks that have been read whole are freed to `pool`.
     #[inline]
-    pub(crate) fn read(&mut self, to: &mut [u8], spent: &mut Run) -> usize {
+    pub(crate) fn read(&mut self, to: &mut [u8], pool: &mut Pool) -> usize {
         let mut copied = 0;
         while copied < to.len()
             && let Some(front) = self.received.front_mut()
         {
-            copied += front.read(&mut to[copied..], spent);
-            if front.is_empty() {
-                spent.extend(self.received.pop_front());
+            copied += front.read(&mut to[copied..], pool);
+            if front.is_empty()
+                && let Some(spent) = self.received.pop_front()
+            {
+                pool.free(spent);
             }
         }
         self.took(copied);
@@ -245,19 +247,19 @@ mod tests {
         let blocks: [&[u8]; 4] = [b"once ", b"", b"upon a time", b"!"];
         let whole = blocks.concat();
         for part in 1..=2 * whole.len() + 1 {
-            let (mut endpoint, mut spent) = (endpoint(), Run::new());
+            let mut endpoint = endpoint();
             endpoint.push(chain(&blocks, &mut pool));
             endpoint.push(chain(&blocks, &mut pool));
             let mut heard: Vec<u8> = Vec::new();
             while endpoint.readable() > 0 {
                 let mut to = vec![0; part];
-                let n = endpoint.read(&mut to, &mut spent);
+                let n = endpoint.read(&mut to, &mut pool);
                 heard.extend_from_slice(&to[..n]);
                 assert_eq!(endpoint.readable(), 2 * whole.len() - heard.len());
             }
             assert_eq!(heard, [&whole[..], &whole].concat(), "{part} at a time");
             assert_eq!(endpoint.unreported as usize, heard.len());
-            assert_eq!((endpoint.received.len(), spent.total_bytes()), (0, 0));
+            assert!(endpoint.received.is_empty());
         }
     }
 
@@ -265,10 +267,17 @@ mod tests {
     fn what_is_left_of_a_message_can_be_taken_out() {
         let mut pool = Pool::new(&Arena::new(1 << 20));
         let mut pool = pool.bind();
-        let (mut endpoint, mut spent) = (endpoint(), Run::new());
-        endpoint.push(chain(&[b"one ", b"two ", b"three"], &mut pool));
-        assert_eq!(endpoint.read(&mut [0; 6], &mut spent), 6);
-        assert_eq!(spent.len(), 1, "the blocks in front go at once");
+        let mut endpoint = endpoint();
+        let message = chain(&[b"one ", b"two ", b"three"], &mut pool);
+        let seen = message.share(&mut pool).unwrap();
+        endpoint.push(message);
+        assert_eq!(endpoint.read(&mut [0; 6], &mut pool), 6);
+        let freed = std::iter::successors(Some(&seen), |block| block.continuation());
+        assert_eq!(
+            freed.map(Message::is_unique).collect::<Vec<_>>(),
+            [true, true, false, false],
+            "the blocks in front are freed at once"
+        );
         let rest = endpoint.take().unwrap();
         assert_eq!(rest.blocks().collect::<Vec<_>>(), [&b"o "[..], b"three"]);
         assert_eq!((rest.connection(), endpoint.readable()), (7, 0));

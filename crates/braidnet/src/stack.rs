@@ -66,7 +66,7 @@ pub struct Stack {
     listed: Vec<ConnectionId>,
     /// What goes down to TCP, or the highest module above it, with the next turn, in order.
     down: Run,
-    /// Messages that have been read, to be freed in the next turn, when the buffers are bound to the thread.
+    /// Datagrams that have been read, to be freed in the next turn, when the buffers are bound to the thread.
     spent: Run,
     reserve: Reserve,
     /// What TCP is to be asked for and found no buffer, in order.
@@ -285,7 +285,7 @@ impl Stack {
         let Some(endpoint) = self.endpoints.get(connection) else {
             return Err(ReceiveError::Gone);
         };
-        let n = endpoint.read(to, &mut self.spent);
+        let n = endpoint.read(to, self.cluster.pool());
         if n == 0 && !to.is_empty() {
             return match (endpoint.end_of_data, endpoint.state) {
                 (true, _) => Ok(0),
