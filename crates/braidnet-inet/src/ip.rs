@@ -1,4 +1,4 @@
-//! IP: one header off on the way up, one on on the way down.
+//! IP: one header off on the way up, one on on the way down, where trains of segments are cut.
 //!
 //! This host forwards nothing and reassembles nothing yet: fragments are dropped by name. When they are not, they go to a
 //! core whose key is the pair of hosts, between this order-free part and the transports; that is why

@@ -4,8 +4,9 @@
 //! - *core*: look the connection up, run the engine; hand data and [`Control`](braidnet_stream::Control)s up, take data
 //!   and verbs from above. Owns the bucket's connections.
 //! - *settle*: once for each entry of the perimeter, let every connection that was touched say what it has to say: one
-//!   acknowledgment for a run of segments, data that the window lets out.
-//! - *after*, on the way down: header and checksum, from the payload's sum where it is known. Order-free.
+//!   acknowledgment for a run of segments, data that the window lets out, consecutive segments of it as one message: a train.
+//! - *after*, on the way down: header and checksum, from the payload's sum where it is known; one header for a train, whose
+//!   checksums are made where it is cut. Order-free.
 //!
 //! Above it stand modules that speak [`Verb`](braidnet_stream::Verb)s: they get `Connected`, data, `Space`, `EndOfData`
 //! and `Closed`; they send `Accepted` once they have taken up a connection, data (at most what `Connected` and `Space` gave

@@ -3,7 +3,7 @@
 use super::after::HEADROOM;
 use super::listen::Place;
 use super::send_queue::{Room, SendQueue};
-use super::{NO_BUFFER, RETRANSMITTED, SEGMENTS_OUT};
+use super::{NO_BUFFER, NOT_SENDABLE, RETRANSMITTED, SEGMENTS_OUT};
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
@@ -52,6 +52,16 @@ impl Connection {
             .detail(self.tcb.mss())
             .tuple(self.tuple)
             .carried_by(carrier, self.id)
+    }
+
+    /// Appends what the application sends to what there is to send.
+    #[inline(always)]
+    pub(super) fn take_data(&mut self, message: Message, cx: &mut Context<'_>) {
+        let len = message.total_len() as u32;
+        if len > self.tcb.send_space() || !self.tcb.send(len) {
+            return cx.drop(message, NOT_SENDABLE);
+        }
+        self.sending.push(message);
     }
 
     /// Lets go of what the peer has acknowledged; whether `worthwhile` bytes or more have come free since the head was told.

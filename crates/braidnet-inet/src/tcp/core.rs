@@ -3,8 +3,8 @@
 use super::connection::{Connection, Deliver, Departures, Segment};
 use super::table::Table;
 use super::{
-    CLOSED, DATA_SEGMENTS_IN, NOT_SENDABLE, OUT_OF_ORDER, OWN, SEGMENTS_IN, SEGMENTS_OUT, STALE,
-    TEXT_REFUSED, Tcp, UNTOLD,
+    CLOSED, DATA_SEGMENTS_IN, OUT_OF_ORDER, OWN, SEGMENTS_IN, SEGMENTS_OUT, STALE, TEXT_REFUSED,
+    Tcp, UNTOLD,
 };
 use crate::notes::Arrival;
 use braidnet_message::{Kind, Message, Run, Scarcity};
@@ -150,22 +150,29 @@ impl Tcp {
         cx: &mut Context<'_>,
     ) {
         let table = state.of::<Table>();
-        for message in run.drain() {
+        let mut messages = run.drain();
+        let mut next = messages.next();
+        while let Some(message) = next {
             let id = ConnectionId(message.connection());
             if message.kind() != Kind::Data {
                 self.verb(id, message, table, cx);
+                next = messages.next();
                 continue;
             }
             let Some(connection) = table.slot(id).and_then(|slot| table.touch(slot)) else {
                 cx.drop(message, STALE);
+                next = messages.next();
                 continue;
             };
-            let len = message.total_len() as u32;
-            if len > connection.tcb.send_space() || !connection.tcb.send(len) {
-                cx.drop(message, NOT_SENDABLE);
-                continue;
+            connection.take_data(message, cx);
+            // Data comes in runs.
+            next = messages.next();
+            while let Some(more) =
+                next.take_if(|next| next.connection() == id.0 && next.kind() == Kind::Data)
+            {
+                connection.take_data(more, cx);
+                next = messages.next();
             }
-            connection.sending.push(message);
         }
     }
 

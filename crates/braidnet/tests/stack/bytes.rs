@@ -41,6 +41,28 @@ fn messages_are_taken_whole() {
     assert!(heard == sent, "{} bytes", heard.len());
 }
 
+#[test]
+fn every_segment_of_a_train_leaves_and_is_counted() {
+    for medium in BOTH_MEDIA {
+        let mut pair = Pair::new(medium);
+        let (call, answer) = pair.connected();
+        let sent = text(300_000);
+        let (mut at, mut heard) = (0, Vec::new());
+        for _ in 0..1000 {
+            at += pair.client.send(call, &sent[at..]).unwrap();
+            pair.pass(Duration::from_millis(1));
+            heard.extend(read(&mut pair.server, answer));
+        }
+        assert!(heard == sent, "{} bytes", heard.len());
+        let (client, server) = (pair.client.counters(), pair.server.counters());
+        assert_eq!(client["tcp.segments_out"], server["tcp.segments_in"]);
+        assert_eq!(server["tcp.segments_out"], client["tcp.segments_in"]);
+        let fewest = sent.len() as u64 / 1460;
+        assert!(server["tcp.data_segments_in"] >= fewest, "{server:?}");
+        assert_eq!(client.get("tcp.retransmitted"), None);
+    }
+}
+
 /// Both ways over a wire that loses, doubles and delays; the time it took.
 fn transfer(medium: Capabilities, impairment: Impairment, len: usize) -> Duration {
     let mut pair = Pair::with(medium, |_| {}, impairment);
