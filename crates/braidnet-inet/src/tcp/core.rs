@@ -370,7 +370,6 @@ fn take_apart(train: &mut Message, table: &mut Table, cx: &mut Context<'_>) -> O
     cx.count(SEGMENTS_IN, 1);
     arrival.header.seq += train.len() as u32;
     rest.set_segment_bytes(each);
-    rest.set_bucket(train.bucket());
     rest.set_note(arrival);
     Some(rest)
 }
