@@ -1,6 +1,7 @@
 //! Which bucket a packet, or a flow, belongs to.
 
 use crate::interface::Interface;
+use braidnet_message::Run;
 use braidnet_stream::BucketId;
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::ethernet::ether_type;
@@ -55,17 +56,36 @@ impl Flows {
     /// runts) goes to [`BucketId::DEVICE`]. Nothing is validated here.
     #[inline]
     pub fn classify(&self, packet: &[u8]) -> BucketId {
-        let packet = match self.link_header_len {
-            0 => packet,
-            len => match payload_of(packet, len) {
-                Some(payload) => payload,
-                None => return BucketId::DEVICE,
-            },
-        };
-        match flow_of(packet) {
-            Some((tuple, protocol)) => self.bucket_of(&tuple, protocol).0,
-            None => BucketId::DEVICE,
+        self.bucket_of_flow(self.flow_of(packet))
+    }
+
+    /// Sets the bucket of each packet of a run, the same as [`classify`](Flows::classify) tells. Neighbours of one flow, of
+    /// which there are many, are hashed once.
+    pub fn classify_run(&self, run: &mut Run) {
+        let (mut last, mut bucket) = (None, BucketId::DEVICE);
+        for message in run.iter_mut() {
+            let flow = self.flow_of(message.bytes());
+            if flow != last {
+                (last, bucket) = (flow, self.bucket_of_flow(flow));
+            }
+            message.set_bucket(bucket.0);
         }
+    }
+
+    /// The flow and the protocol of a packet as the device delivers it; none if it cannot be told.
+    #[inline]
+    fn flow_of(&self, packet: &[u8]) -> Option<(Tuple, u8)> {
+        match self.link_header_len {
+            0 => flow_of(packet),
+            len => flow_of(payload_of(packet, len)?),
+        }
+    }
+
+    #[inline]
+    fn bucket_of_flow(&self, flow: Option<(Tuple, u8)>) -> BucketId {
+        flow.map_or(BucketId::DEVICE, |(tuple, protocol)| {
+            self.bucket_of(&tuple, protocol).0
+        })
     }
 
     /// A hash of all that two hosts say to each other.
@@ -115,7 +135,9 @@ fn payload_of(frame: &[u8], header_len: usize) -> Option<&[u8]> {
 mod tests {
     use super::*;
     use crate::testing::{self, PEER, US};
+    use braidnet_message::{Arena, Message, Pool};
     use braidnet_wire::{tcp, udp};
+    use std::collections::HashSet;
 
     fn flows(interface: &Interface) -> Flows {
         Flows::new([3, 4], 257, interface)
@@ -175,6 +197,28 @@ mod tests {
                 "{what} in a frame"
             );
         }
+    }
+
+    #[test]
+    fn each_packet_of_a_mixed_run_is_classified_as_if_alone() {
+        let flows = flows(&testing::ip_interface());
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        // 0 stands for what is not IP, which stands for no flow.
+        let ports: [u8; 10] = [1, 1, 0, 1, 2, 1, 0, 0, 2, 2];
+        let packets = ports.map(|port| match port {
+            0 => vec![0x05; 40],
+            port => testing::ipv4(PEER, US, udp::PROTOCOL, &[0, port, 0, 7, 0, 8, 0, 0]),
+        });
+        let mut run: Run = packets
+            .iter()
+            .map(|packet| pool.copy_from_slice(0, packet).unwrap())
+            .collect();
+        flows.classify_run(&mut run);
+        for (message, packet) in run.iter().zip(&packets) {
+            assert_eq!(message.bucket(), flows.classify(packet).0);
+        }
+        let buckets: HashSet<u16> = run.iter().map(Message::bucket).collect();
+        assert_eq!(buckets.len(), 3);
     }
 
     #[test]

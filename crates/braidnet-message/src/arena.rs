@@ -36,6 +36,12 @@ impl Arena {
         self.limit_bytes
     }
 
+    /// Whether there is as much left as is in use, so that nobody need wait for what another keeps.
+    #[inline]
+    pub(crate) fn is_ample(&self) -> bool {
+        self.used_bytes() <= self.limit_bytes / 2
+    }
+
     /// Accounts for `bytes` that the caller keeps elsewhere, until the charge is dropped; `None` if the limit does not
     /// allow it.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {

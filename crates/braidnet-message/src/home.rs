@@ -7,6 +7,7 @@ use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 
 use crate::arena::{Arena, Slab};
+use crate::away::{Away, Lodgers};
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
 use crate::returns::{Linked, Returns};
 use crate::sync::{AtomicPtr, AtomicU8, Ordering};
@@ -27,8 +28,15 @@ const AWAY_HOMES: usize = 4;
 /// `local` belongs to whoever uses the pool: its methods, and on the thread where it is bound also every message that is
 /// dropped there. The rest is for everybody.
 pub(crate) struct Home {
+    known: Known,
     local: Local,
     shared: Shared,
+}
+
+/// What never changes, on cache lines of its own: whoever frees a node of this home elsewhere reads it.
+#[repr(align(128))]
+struct Known {
+    arena: Arc<Arena>,
 }
 
 /// The part that other threads touch, on cache lines of its own.
@@ -45,6 +53,8 @@ struct Local {
     this: Cell<*const Home>,
     /// LIFO lists of free nodes per class.
     free: [Cell<Option<NonNull<Node>>>; CLASSES],
+    /// Per class nodes of other homes with the same arena that were freed here: at most as many as lie in a slab.
+    lodgers: [Lodgers; CLASSES],
     /// Memory of the newest slab per class, not carved yet.
     fresh: [Cell<Fresh>; CLASSES],
     away: [Away; AWAY_HOMES],
@@ -58,7 +68,6 @@ struct Local {
     /// guard for another, or has forgotten a guard.
     guards: Cell<usize>,
     slabs: Cell<Vec<Slab>>,
-    arena: Arc<Arena>,
     /// A [`Scarcity`]. Written by whoever uses the pool; atomic, so that reading it takes no look at who that is.
     scarcity: AtomicU8,
     counts: Counts,
@@ -68,22 +77,6 @@ struct Local {
 struct Fresh {
     at: *mut u8,
     nodes: usize,
-}
-
-/// Nodes of another home on their way back.
-struct Away {
-    home: Cell<*const Home>,
-    /// In all chains.
-    nodes: Cell<u32>,
-    /// By class: so each goes on a free list at once when it is home.
-    chains: [Chain; CLASSES],
-}
-
-/// Free nodes of one class, linked.
-struct Chain {
-    first: Cell<Option<NonNull<Node>>>,
-    /// Means something only where there is a first.
-    last: Cell<NonNull<Node>>,
 }
 
 /// How scarce a pool's buffers are, as whoever keeps a reserve of them has found. The pool itself makes no difference.
@@ -134,9 +127,13 @@ impl Home {
             nodes: 0,
         };
         let home = Box::new(Home {
+            known: Known {
+                arena: Arc::clone(arena),
+            },
             local: Local {
                 this: Cell::new(null()),
                 free: [const { Cell::new(None) }; CLASSES],
+                lodgers: core::array::from_fn(|_| Lodgers::default()),
                 fresh: core::array::from_fn(|_| Cell::new(fresh)),
                 away: core::array::from_fn(|_| Away::empty()),
                 collected: Cell::new(0),
@@ -144,7 +141,6 @@ impl Home {
                 below: Cell::new(null()),
                 guards: Cell::new(0),
                 slabs: Cell::new(Vec::new()),
-                arena: Arc::clone(arena),
                 scarcity: AtomicU8::new(Scarcity::Ample as u8),
                 counts: Counts::default(),
             },
@@ -208,7 +204,8 @@ impl Home {
     /// Takes a free node of `class`, or of a larger one if the arena is spent; `None` if there is none.
     #[inline]
     pub fn take(&self, class: usize) -> Option<NonNull<Node>> {
-        let node = match self.pop(class) {
+        let at_hand = self.local.lodgers[class].pop().or_else(|| self.pop(class));
+        let node = match at_hand {
             Some(node) => node,
             None => self.refill(class)?,
         };
@@ -247,7 +244,7 @@ impl Home {
         if core::ptr::eq(home, self) {
             self.push(node);
         } else {
-            self.send_away(node);
+            self.take_in(node);
         }
     }
 
@@ -282,7 +279,7 @@ impl Home {
 
     /// Takes a slab from the arena, when all of the last one is carved.
     fn grow(&self, class: usize) -> Option<()> {
-        let slab = Slab::allocate(&self.local.arena, slab_bytes(class))?;
+        let slab = Slab::allocate(&self.known.arena, slab_bytes(class))?;
         self.local.fresh[class].set(Fresh {
             at: slab.start().as_ptr(),
             nodes: NODES_PER_SLAB[class],
@@ -325,15 +322,36 @@ impl Home {
         nodes
     }
 
-    /// Keeps a `node` of another home until there are enough of them to send.
+    /// Takes in a `node` of another home: to be used here again if there are few of these, or to be sent home.
     #[inline(never)]
+    fn take_in(&self, node: NonNull<Node>) {
+        // SAFETY: the caller gives up the node, valid and its own alone.
+        let foreign = unsafe { node.as_ref() };
+        let class = foreign.class.get() as usize;
+        let lodgers = &self.local.lodgers[class];
+        // SAFETY: a home stays alive until its nodes are back, and this one is not.
+        let theirs = unsafe { &(*foreign.home.get()).known.arena };
+        let arena = &self.known.arena;
+        let may_stay = lodgers.len() < NODES_PER_SLAB[class]
+            // Where memory runs out, this pool must have some of its own.
+            && !self.local.fresh[class].get().at.is_null()
+            && Arc::ptr_eq(theirs, arena)
+            && arena.is_ample();
+        if may_stay {
+            lodgers.push(node);
+        } else {
+            self.send_away(node);
+        }
+    }
+
+    /// Keeps a `node` of another home until there are enough of them to send.
     fn send_away(&self, node: NonNull<Node>) {
         // SAFETY: the caller gives up the node, valid and its own alone.
         let home = unsafe { node.as_ref() }.home.get();
         let slot = self.away_slot(home);
         slot.push(node);
         self.local.collected.set(self.local.collected.get() + 1);
-        if slot.nodes.get() >= AWAY_BATCH {
+        if slot.len() >= AWAY_BATCH {
             self.flush(slot);
         }
     }
@@ -344,7 +362,7 @@ impl Home {
         let slots = &self.local.away;
         slots
             .iter()
-            .find(|slot| slot.home.get() == home)
+            .find(|slot| slot.home() == home)
             .unwrap_or_else(|| self.new_away_slot(home))
     }
 
@@ -354,15 +372,33 @@ impl Home {
         let slots = &self.local.away;
         let slot = slots
             .iter()
-            .find(|slot| slot.nodes.get() == 0)
+            .find(|slot| slot.len() == 0)
             .unwrap_or_else(|| {
                 let evict = self.local.evict.get();
                 self.local.evict.set((evict + 1) % AWAY_HOMES);
                 self.flush(&slots[evict]);
                 &slots[evict]
             });
-        slot.home.set(home);
+        slot.collect_for(home);
         slot
+    }
+
+    /// Sends all nodes of other homes there, also those that would be used here again.
+    pub fn send_all_away(&self) {
+        for lodgers in &self.local.lodgers {
+            while let Some(node) = lodgers.pop() {
+                self.send_away(node);
+            }
+        }
+        self.flush_away();
+    }
+
+    /// Sends all of them home unless memory is ample: else they may be awaited there.
+    #[inline]
+    pub fn yield_lodgers(&self) {
+        if !self.known.arena.is_ample() {
+            self.send_all_away();
+        }
     }
 
     /// Sends the collected nodes of all other homes there.
@@ -383,7 +419,7 @@ impl Home {
     /// Sends what a slot of `away` has collected.
     #[inline(never)]
     fn flush(&self, slot: &Away) {
-        let (collected, nodes) = (&self.local.collected, slot.nodes.get());
+        let (collected, nodes) = (&self.local.collected, slot.len());
         collected.set(collected.get() - nodes);
         add(&self.local.counts.away, u64::from(nodes));
         slot.flush();
@@ -465,7 +501,7 @@ impl Home {
         if !home.shared.bound.load(Ordering::Acquire).is_null() {
             return;
         }
-        home.flush_away();
+        home.send_all_away();
         home.push_all(home.shared.returns.close());
         let out = home.local.counts.carved.get() as i64 - home.free_nodes() as i64;
         if home.shared.returns.owe(out) {
@@ -496,7 +532,7 @@ impl Home {
 
     /// Gives `nodes` nodes in linked chains, from the `first` node to the `last`, back to their home.
     #[inline(never)]
-    fn send_back(this: *const Home, first: NonNull<Node>, last: NonNull<Node>, nodes: u32) {
+    pub fn send_back(this: *const Home, first: NonNull<Node>, last: NonNull<Node>, nodes: u32) {
         // SAFETY: a home stays alive until its nodes are back, and these are not.
         let returns = unsafe { &(*this).shared.returns };
         // SAFETY: the caller gives up the chain, valid and its own alone.
@@ -510,55 +546,6 @@ impl Linked for Node {
     #[inline]
     fn link(&self, next: Option<NonNull<Node>>) {
         self.set_next(next);
-    }
-}
-
-impl Away {
-    fn empty() -> Away {
-        Away {
-            home: Cell::new(null()),
-            nodes: Cell::new(0),
-            chains: core::array::from_fn(|_| Chain {
-                first: Cell::new(None),
-                last: Cell::new(NonNull::dangling()),
-            }),
-        }
-    }
-
-    #[inline]
-    fn push(&self, node: NonNull<Node>) {
-        // SAFETY: the caller gives up the node, valid and its own alone.
-        let free = unsafe { node.as_ref() };
-        let chain = &self.chains[free.class.get() as usize];
-        let first = chain.first.replace(Some(node));
-        free.set_next(first);
-        if first.is_none() {
-            chain.last.set(node);
-        }
-        self.nodes.set(self.nodes.get() + 1);
-    }
-
-    /// Sends the chains home, all at once.
-    fn flush(&self) {
-        let nodes = self.nodes.replace(0);
-        let mut uncounted = nodes;
-        let mut all: Option<(NonNull<Node>, NonNull<Node>)> = None;
-        for chain in &self.chains {
-            let Some(first) = chain.first.take() else {
-                continue;
-            };
-            let last = chain.last.get();
-            // SAFETY: the nodes are ours alone.
-            unsafe { first.as_ref() }.head_chain(last, core::mem::take(&mut uncounted));
-            // SAFETY: likewise.
-            unsafe { last.as_ref() }.set_next(all.map(|(first, _)| first));
-            all = Some((first, all.map_or(last, |(_, last)| last)));
-        }
-        if let Some((first, last)) = all {
-            Home::send_back(self.home.get(), first, last, nodes);
-        }
-        // The home may be gone as soon as its nodes are back, and another one lie at its address.
-        self.home.set(null());
     }
 }
 

@@ -31,14 +31,20 @@
 //!
 //! # Homes
 //!
-//! A node belongs for ever to the pool that carved it, its *home*, and returns there. A pool is *bound* to the thread that works
+//! A node belongs for ever to the pool that carved it, its *home*, and returns there at last. A pool is *bound* to the thread that works
 //! with it by a guard. When a node is freed on a thread
 //!
 //! * where its home is the pool bound last, it is pushed on the pool's free list of its class: last in, first out, so that the
 //!   next message finds it in the cache (PLP §6). No other thread ever touches that list;
-//! * where another pool is bound, that pool collects it, per home, and sends 32 at a time, in a chain for each class: one
-//!   compare-and-swap puts them on the home's *return stack*, from which a chain goes on a free list at once. The guard sends what is left when it is dropped, as does
-//!   [`Pool::flush_away`]; one that is [put off](Bound::put_off) keeps it for the next;
+//! * where another pool with the same arena is bound, it becomes a *lodger* there: that pool hands it out before its own. What
+//!   two processors hand each other in equal numbers crosses between them once, and never just to go home. There are at most
+//!   as many lodgers of a class as lie in one slab, so that where messages flow one way, little memory stays behind, and none
+//!   where more than half of the arena is in use, or the pool has no slab of that class itself: it must live on its own where
+//!   memory runs out;
+//! * where there are as many, or the arena is another or so full, the pool collects it, per home, and sends 32 at a time, in a
+//!   chain for each class: one compare-and-swap puts them on the home's *return stack*, from which a chain goes on a free list
+//!   at once, as does [`Pool::flush_away`] with fewer. The guard sends what is left when it is dropped, lodgers too; one that is
+//!   [put off](Bound::put_off) keeps it for the next;
 //! * where no pool is bound, it goes to the return stack alone.
 //!
 //! A message that is [freed](Pool::free) to a pool goes the same ways, as if that pool were bound.
@@ -70,7 +76,11 @@ mod sync;
 #[cfg(not(loom))]
 mod arena;
 #[cfg(not(loom))]
+mod away;
+#[cfg(not(loom))]
 mod chain;
+#[cfg(not(loom))]
+mod fetch;
 #[cfg(not(loom))]
 mod home;
 #[cfg(not(loom))]
@@ -92,6 +102,8 @@ mod sum;
 pub use arena::{Arena, Charge};
 #[cfg(not(loom))]
 pub use chain::{ABSORBED_MAX, Blocks};
+#[cfg(not(loom))]
+pub use fetch::fetch;
 #[cfg(not(loom))]
 pub use home::{PoolCounters, Scarcity};
 #[cfg(not(loom))]

@@ -49,7 +49,8 @@ impl Pool {
     /// Makes this the pool that messages dropped on this thread return to, until the guard is dropped.
     ///
     /// Several pools may be bound on one thread; the one bound last counts. Messages of the others, and of pools of other
-    /// threads, are collected and sent home in batches, at the latest when the guard is dropped.
+    /// threads, are used again by this one if it has the same arena and there are few, or else collected and sent home in
+    /// batches. All go home when the guard is dropped.
     ///
     /// # Panics
     /// If a guard of this pool was forgotten (`mem::forget`) on another thread.
@@ -165,9 +166,16 @@ impl Pool {
         }
     }
 
-    /// Sends the messages of other pools that were dropped here home, without waiting for a full batch.
+    /// Sends the messages of other pools that were dropped here, and that this one does not use again, home without waiting
+    /// for a full batch.
     pub fn flush_away(&mut self) {
         self.home().flush_away();
+    }
+
+    /// Sends all messages of other pools that were dropped here home, so that what this one hands out next is its own, and
+    /// comes back.
+    pub fn send_home(&mut self) {
+        self.home().send_all_away();
     }
 
     /// Nodes that could not be handed out so far: [`PoolCounters::refused`] alone, for whoever asks often.
@@ -224,13 +232,17 @@ pub struct Bound<'a> {
 }
 
 impl Bound<'_> {
-    /// Ends the binding as dropping the guard does, but keeps what was collected of other pools' messages for the next one:
-    /// for a pool that is bound again and again for little work each time. At most 31 messages of each of four other pools
-    /// stay behind, until they are [sent](Pool::flush_away), or the pool is dropped.
+    /// Ends the binding as dropping the guard does, but keeps other pools' messages for the next one: for a pool that is
+    /// bound again and again for little work each time. What stays behind until a guard or the pool is dropped are, of pools
+    /// with the same arena, at most as many messages of a size as lie in one slab; and of each of four other pools at most
+    /// 31, unless they are [sent](Pool::flush_away). Where more than half of the arena is in use, nothing
+    /// does.
     #[inline]
     pub fn put_off(self) {
         let home = self.home;
         core::mem::forget(self);
+        // SAFETY: a home that is bound is not freed, even if its pool is gone.
+        unsafe { home.as_ref() }.yield_lodgers();
         Home::unbind(home);
     }
 }
@@ -255,7 +267,7 @@ impl Drop for Bound<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: a home that is bound is not freed, even if its pool is gone.
-        unsafe { self.home.as_ref() }.flush_away();
+        unsafe { self.home.as_ref() }.send_all_away();
         Home::unbind(self.home);
     }
 }

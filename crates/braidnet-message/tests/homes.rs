@@ -211,8 +211,8 @@ fn pull_up_keeps_head_and_notes() {
 #[test]
 fn nodes_of_all_classes_come_home_together_and_each_to_its_list() {
     const SIZES: [usize; 3] = [100, 1500, 9000];
-    let (arena, mut near) = pool_of(8 << 20);
-    let mut far = Pool::new(&arena);
+    let (_arena, mut near) = pool_of(8 << 20);
+    let (_other, mut far) = pool_of(8 << 20);
     let make = |far: &mut Pool| -> Vec<Message> {
         let size = |index: usize| SIZES[index % SIZES.len()];
         (0..10)
@@ -244,9 +244,9 @@ fn nodes_of_all_classes_come_home_together_and_each_to_its_list() {
 }
 
 #[test]
-fn messages_freed_under_another_pool_go_home_in_batches() {
-    let (arena, mut near) = pool_of(8 << 20);
-    let mut far = Pool::new(&arena);
+fn messages_freed_under_a_pool_of_another_arena_go_home_in_batches() {
+    let (_arena, mut near) = pool_of(8 << 20);
+    let (_other, mut far) = pool_of(8 << 20);
     let mut messages: Vec<Message> = (0..40)
         .map(|_| far.allocate(0, 100).expect("memory"))
         .collect();
@@ -271,6 +271,73 @@ fn messages_freed_under_another_pool_go_home_in_batches() {
     assert_eq!(bound.counters().away, 40);
     drop(bound);
     assert_eq!(drained(&mut far), 5, "the guard sends what is left");
+}
+
+#[test]
+fn few_messages_freed_under_another_pool_are_used_there_again_until_its_guard_is_dropped() {
+    // As many of this size as lie in a slab.
+    const LODGERS: usize = 128;
+    let (arena, mut near) = pool_of(8 << 20);
+    let mut far = Pool::new(&arena);
+    let make = |pool: &mut Pool, count: usize| -> Vec<Message> {
+        (0..count)
+            .map(|_| pool.allocate(0, 100).expect("memory"))
+            .collect()
+    };
+    let mut messages = make(&mut far, 1 + LODGERS + 5);
+    let places: Vec<_> = messages.iter().map(place).collect();
+    let all_from_far = |messages: &[Message]| messages.iter().all(|m| places.contains(&place(m)));
+
+    let mut bound = near.bind();
+    // A pool that has none of its own takes in none.
+    drop(messages.pop());
+    assert_eq!(bound.counters().away, 1);
+    drop(make(&mut bound, 1));
+    drop(messages);
+    assert_eq!(bound.counters().away, 1 + 5, "more than may stay");
+    let again = make(&mut bound, LODGERS);
+    assert!(all_from_far(&again));
+    assert!(!all_from_far(&make(&mut bound, 1)), "all are in use");
+    drop(again);
+    bound.flush_away();
+    bound.put_off();
+
+    let mut bound = near.bind();
+    let again = make(&mut bound, LODGERS);
+    assert!(all_from_far(&again), "kept from the last guard");
+    drop(again);
+    assert_eq!(bound.counters().away, 1 + 5);
+    drop(bound);
+    assert_eq!(near.counters().away, 1 + LODGERS as u64 + 5);
+    let mut far = far.bind();
+    assert_eq!(far.counters().returned, 1 + LODGERS as u64 + 5);
+    assert!(all_from_far(&make(&mut far, 1 + LODGERS + 5)));
+}
+
+#[test]
+fn where_memory_is_not_ample_all_messages_go_home() {
+    // Of two slabs of this size, one is less than half of the arena, and both are more.
+    let (arena, mut near) = pool_of(280_000);
+    let mut far = Pool::new(&arena);
+    drop(near.allocate(0, 100).expect("memory"));
+    let mut bound = near.bind();
+    let message = far.allocate(0, 100).expect("memory");
+    assert!(arena.used_bytes() > arena.limit_bytes() / 2);
+    let place_far = place(&message);
+    drop(message);
+    assert_eq!(bound.counters().away, 1);
+    assert_ne!(place(&bound.allocate(0, 100).expect("memory")), place_far);
+    // What was taken in before goes too.
+    let (arena, mut near) = pool_of(380_000);
+    let mut far = Pool::new(&arena);
+    drop(near.allocate(0, 100).expect("memory"));
+    let inner = near.bind();
+    drop(far.allocate(0, 100).expect("memory"));
+    assert_eq!(inner.counters().away, 0);
+    let charge = arena.charge(100_000).expect("memory");
+    inner.put_off();
+    assert_eq!(near.counters().away, 1);
+    drop(charge);
 }
 
 #[test]
@@ -372,7 +439,9 @@ fn guards_nest_and_may_go_in_any_order() {
     assert_eq!(guard_b.counters().away, 0);
     assert_eq!(place(&message_a), place_a);
     drop(message_a);
-    assert_eq!(guard_b.counters().away, 1);
+    let again = guard_b.allocate(0, 1).expect("memory");
+    assert_eq!(place(&again), place_a, "though its pool is gone");
+    drop(again);
     drop(guard_b);
     drop((b, c));
     assert_eq!(arena.used_bytes(), 0);

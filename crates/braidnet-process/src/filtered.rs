@@ -10,7 +10,7 @@
 use crate::exchange::{Mailbox, Owners};
 use crate::plan::Classify;
 use braidnet_device::Receiver;
-use braidnet_message::{Message, Pool, Run};
+use braidnet_message::{Message, Pool, Run, fetch};
 use braidnet_sync::baton::Baton;
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
@@ -76,20 +76,26 @@ impl Filtered {
     /// Appends packets of this worker to `into`, first those that others have found, then of those that wait in the queue,
     /// unless somebody else is at it. How many it dealt with in all, at most `max`: those that it handed to others count.
     pub(crate) fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+        let before = into.len();
         let found = take_out(&mut self.inbox, into, max);
         // Who has enough to do already leaves the queue to others.
-        if found == max {
-            return found;
-        }
-        found + self.poll(pool, into, max - found)
+        let polled = if found < max {
+            self.poll(pool, into, max - found)
+        } else {
+            Polled::default()
+        };
+        // In front of what was polled here, which is near.
+        let found = found + polled.found;
+        fetch(&into.as_slice()[before..before + found]);
+        found + polled.polled
     }
 
-    fn poll(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+    fn poll(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> Polled {
         let Some(mut queue) = self.queue.try_take() else {
-            return 0;
+            return Polled::default();
         };
         if !queue.hand_over() {
-            return 0;
+            return Polled::default();
         }
         // What others polled before came earlier, and had its place in the mailbox when the baton came to us. Who has
         // the place in front of it, from another queue, may still be filling that: it will wake us.
@@ -97,7 +103,7 @@ impl Filtered {
         let found = take_out(&mut self.inbox, into, earlier.min(max));
         let max = max - found;
         if found < earlier || max == 0 {
-            return found;
+            return Polled { found, polled: 0 };
         }
         let polled = queue.receiver.receive(pool, &mut self.unsorted, max);
         self.sorting.filter.classify(&mut self.unsorted);
@@ -113,7 +119,7 @@ impl Filtered {
             // There may be more.
             self.fellow.unpark();
         }
-        found + polled
+        Polled { found, polled }
     }
 
     /// Whether a packet waits, as far as can be told without a system call. Where somebody else is at the queue, that one
@@ -132,6 +138,15 @@ impl Filtered {
             .try_take()
             .is_some_and(|queue| queue.receiver.is_gone())
     }
+}
+
+/// What one visit to the queue has brought.
+#[derive(Default)]
+struct Polled {
+    /// Packets that others had found before.
+    found: usize,
+    /// Packets out of the queue, no matter whose.
+    polled: usize,
 }
 
 /// Moves up to `max` messages to the end of `run`; how many.

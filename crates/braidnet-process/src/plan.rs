@@ -47,10 +47,7 @@ pub trait Classify: Send + Sync {
 
 impl Classify for Flows {
     fn classify(&self, run: &mut Run) {
-        for message in run.iter_mut() {
-            let bucket = Flows::classify(self, message.bytes());
-            message.set_bucket(bucket.0);
-        }
+        self.classify_run(run);
     }
 }
 

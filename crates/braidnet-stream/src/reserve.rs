@@ -80,6 +80,8 @@ impl Reserve {
     /// Takes from the pool what is missing, as far as it has it.
     #[cold]
     pub fn replenish(&mut self, pool: &mut Pool) {
+        // What is another pool's would not come back here.
+        pool.send_home();
         while self.held.len() < self.size {
             let Some(buffer) = pool.allocate(0, self.packet_max) else {
                 break;

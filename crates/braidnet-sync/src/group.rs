@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::gate::Gate;
 use crate::parker::{Parker, Unparker};
-use crate::primitives::{Arc, AtomicBool, Ordering, thread};
+use crate::primitives::{Arc, AtomicBool, Ordering, several_processors, thread};
 
 /// The processors that the calling thread may run on, in ascending order; its affinity mask.
 ///
@@ -166,6 +166,8 @@ impl<R: Send + 'static> ThreadGroup<R> {
     where
         F: FnOnce(Member) -> R + Send + 'static,
     {
+        // The first to ask allocates: here, and not where two of the threads first want one lock.
+        let _ = several_processors();
         let mut group = ThreadGroup {
             gate: Arc::new(Gate::new()),
             cancel: CancelFlag::default(),
