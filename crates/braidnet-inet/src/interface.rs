@@ -76,6 +76,8 @@ pub struct Interface {
     /// All addresses but the primary one.
     others: Vec<u32>,
     networks: Vec<Network>,
+    /// There is no other address of ours, and no network.
+    stands_alone: bool,
     gateway: Option<Address>,
     mtu: usize,
     mac: Option<MacAddress>,
@@ -134,9 +136,12 @@ impl Interface {
         }
         let mut hosts = hosts.into_iter();
         let primary = hosts.next().ok_or(InterfaceError::NoAddress)?;
+        let others = Vec::from_iter(hosts);
+        let stands_alone = others.is_empty() && networks.is_empty();
         let interface = Interface {
             primary,
-            others: hosts.collect(),
+            others,
+            stands_alone,
             networks,
             gateway,
             mtu,
@@ -250,8 +255,15 @@ impl Interface {
     fn is_others(&self, address: u32) -> bool {
         // 0.0.0.0/8 and 127.0.0.0/8 stay inside a host; 224.0.0.0/4 are groups.
         !matches!(address >> 24, 0 | 127 | 224..=239)
-            && !self.is_ours(address)
-            && !self.is_for_all(address)
+            && address != self.primary
+            && address != u32::MAX
+            && (self.stands_alone || self.is_nobodys(address))
+    }
+
+    /// Whether `address` is neither another of ours nor that of all hosts of a network.
+    #[inline(never)]
+    fn is_nobodys(&self, address: u32) -> bool {
+        !self.is_ours(address) && !self.is_for_all(address)
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use crate::interface::Interface;
 use crate::join::Joiner;
 use crate::notes::{Datagram, Frame};
 use crate::room;
-use crate::sift::{Verdict, sift};
+use crate::sift::{Verdict, sift, sift_usual};
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Module, Stages};
 use braidnet_wire::address::Address;
@@ -103,19 +103,32 @@ impl Ip {
         }
     }
 
-    /// A packet arrived.
-    #[inline]
-    fn arrive(
-        &self,
-        message: &mut Message,
-        stations: &mut Option<View<'_>>,
-        cx: &mut Context<'_>,
-    ) -> Verdict {
-        if self.neighbours.is_none() && self.take_usual(message) {
-            Verdict::Stay
-        } else {
-            self.arrive_any(message, stations, cx)
-        }
+    /// A run arrived without frames.
+    #[inline(never)]
+    fn arrive(&self, run: &mut Run, cx: &mut Context<'_>) {
+        self.join(run, false);
+        sift_usual(
+            run,
+            cx,
+            |message| self.take_usual(message),
+            |message, cx| self.arrive_any(message, &mut None, cx),
+        );
+    }
+
+    /// A run arrived in frames.
+    #[inline(never)]
+    fn arrive_framed(&self, run: &mut Run, neighbours: &Neighbours, cx: &mut Context<'_>) {
+        self.join(run, true);
+        let mut stations = self.interface.learns().then(|| neighbours.view());
+        sift(run, cx, |message, cx| {
+            self.arrive_any(message, &mut stations, cx)
+        });
+    }
+
+    #[inline(always)]
+    fn join(&self, run: &mut Run, framed: bool) {
+        let interface = &self.interface;
+        Joiner { interface, framed }.join(run);
     }
 
     /// Header prediction: nearly every packet is a whole one for TCP, without options, from another host to our first address.
@@ -144,7 +157,6 @@ impl Ip {
     }
 
     /// Any packet arrived.
-    #[inline(never)]
     fn arrive_any(
         &self,
         message: &mut Message,
@@ -254,71 +266,97 @@ impl Ip {
         Ok(())
     }
 
-    /// A datagram is to leave, of `len` bytes as its header is to say.
-    #[inline]
-    fn depart(&self, message: &mut Message, len: usize, cx: &mut Context<'_>) -> Verdict {
-        if message.kind() != Kind::Data {
-            return Verdict::drop(Counted::NotData);
-        }
-        let datagram = message.note_ref::<Datagram>();
-        let (local, remote) = (datagram.local, datagram.remote);
-        let (protocol, ttl) = (datagram.protocol, datagram.ttl);
-        if self.interface.is_local(&remote) {
-            return Verdict::drop(Counted::ToOurselves);
-        }
-        if !remote.is_v4() || remote.is_unspecified() || !local.is_v4() {
-            return Verdict::drop(Counted::BadDestination);
-        }
-        let total_len = len + MIN_HEADER_LEN;
-        if total_len > self.interface.mtu() {
-            return Verdict::drop(Counted::AboveMtu);
-        }
-        // TCP cuts its segments to fit and must hear if they do not (RFC 1191 §3). A packet that may not be fragmented needs no
-        // identification (RFC 6864 §4.1).
-        let dont_fragment = protocol == tcp::PROTOCOL;
-        let identification = if dont_fragment {
-            0
-        } else {
-            self.identification
-                .next(self.flows.pair_hash(local, remote))
-        };
-        let header = Ipv4Header {
-            source: local,
-            destination: remote,
+    /// A run is to leave without frames.
+    #[inline(never)]
+    fn depart(&self, run: &mut Run, cx: &mut Context<'_>) {
+        sift_usual(
+            run,
+            cx,
+            |message| self.send_usual(message),
+            |message, cx| self.depart_any(message, cx),
+        );
+    }
+
+    /// Nearly every datagram is one segment of TCP, with room in front of it. What [`Ip::depart_any`] does is done.
+    #[inline(always)]
+    fn send_usual(&self, message: &mut Message) -> bool {
+        let Datagram {
+            local,
+            remote,
             protocol,
-            ttl: if ttl == 0 { DEFAULT_TTL } else { ttl },
-            identification,
-            dont_fragment,
-            // No more than the MTU, which is at most 65535.
-            total_len: total_len as u16,
-            ..Ipv4Header::default()
+            ttl,
+            ..
+        } = *message.note_ref();
+        let len = message.total_len();
+        if protocol != tcp::PROTOCOL
+            || message.segment_bytes() != 0
+            || self.check(message, len).is_err()
+        {
+            return false;
+        }
+        let Some(front) = message.prepend(MIN_HEADER_LEN) else {
+            return false;
         };
+        ipv4::emit(&header(local, remote, protocol, ttl, len), front);
+        true
+    }
+
+    /// Any datagram is to leave. It may be a train: then its segments leave.
+    fn depart_any(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        let Datagram {
+            local,
+            remote,
+            protocol,
+            ttl,
+            ..
+        } = *message.note_ref();
+        let is_train = message.segment_bytes() != 0 && protocol == tcp::PROTOCOL;
+        // The header of a train is the first segment's, and none is longer.
+        let len = if is_train {
+            message.len()
+        } else {
+            message.total_len()
+        };
+        if let Err(reason) = self.check(message, len) {
+            return Verdict::drop(reason);
+        }
+        let mut header = header(local, remote, protocol, ttl, len);
+        if !header.dont_fragment {
+            let pair = self.flows.pair_hash(local, remote);
+            header.identification = self.identification.next(pair);
+        }
         let Some(front) = room::prepend(message, MIN_HEADER_LEN, cx.pool()) else {
             return Verdict::drop(Counted::NoBuffer);
         };
         ipv4::emit(&header, front);
         if self.neighbours.is_some() {
-            let hop = self.interface.next_hop(remote);
             message.set_note(Frame {
-                hop,
+                hop: self.interface.next_hop(remote),
                 ether_type: ether_type::IPV4,
                 ..Frame::default()
             });
         }
-        Verdict::Stay
+        match (is_train, &self.neighbours) {
+            (false, _) => Verdict::Stay,
+            (true, None) => Verdict::Split(cut::cut),
+            (true, Some(_)) => Verdict::Split(cut::cut_framed),
+        }
     }
 
-    /// A datagram that may be a train is to leave: then its segments leave.
-    #[inline(never)]
-    fn depart_train(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
-        if message.note_ref::<Datagram>().protocol != tcp::PROTOCOL {
-            return self.depart(message, message.total_len(), cx);
-        }
-        // The header is the first segment's, and none is longer.
-        match self.depart(message, message.len(), cx) {
-            Verdict::Stay if self.neighbours.is_some() => Verdict::Split(cut::cut_framed),
-            Verdict::Stay => Verdict::Split(cut::cut),
-            refused => refused,
+    /// Whether a datagram of `len` bytes can leave.
+    #[inline(always)]
+    fn check(&self, message: &Message, len: usize) -> Result<(), Counted> {
+        let Datagram { local, remote, .. } = message.note_ref();
+        if message.kind() != Kind::Data {
+            Err(Counted::NotData)
+        } else if self.interface.is_local(remote) {
+            Err(Counted::ToOurselves)
+        } else if !remote.is_v4() || remote.is_unspecified() || !local.is_v4() {
+            Err(Counted::BadDestination)
+        } else if len + MIN_HEADER_LEN > self.interface.mtu() {
+            Err(Counted::AboveMtu)
+        } else {
+            Ok(())
         }
     }
 }
@@ -337,24 +375,31 @@ impl Module for Ip {
     }
 
     fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
-        match direction {
-            Direction::Up => {
-                let joiner = Joiner {
-                    interface: &self.interface,
-                    framed: self.neighbours.is_some(),
-                };
-                joiner.join(run);
-                let learns = self.neighbours.as_ref().filter(|_| self.interface.learns());
-                let mut stations = learns.map(|neighbours| neighbours.view());
-                sift(run, cx, |message, cx| {
-                    self.arrive(message, &mut stations, cx)
-                });
+        match (direction, &self.neighbours) {
+            (Direction::Up, None) => self.arrive(run, cx),
+            (Direction::Up, Some(neighbours)) => self.arrive_framed(run, neighbours, cx),
+            (Direction::Down, None) => self.depart(run, cx),
+            (Direction::Down, Some(_)) => {
+                sift(run, cx, |message, cx| self.depart_any(message, cx));
             }
-            Direction::Down => sift(run, cx, |message, cx| match message.segment_bytes() {
-                0 => self.depart(message, message.total_len(), cx),
-                _ => self.depart_train(message, cx),
-            }),
         }
+    }
+}
+
+/// The header of a datagram of `len` bytes that fits into a packet, its identification apart.
+#[inline(always)]
+fn header(local: Address, remote: Address, protocol: u8, ttl: u8, len: usize) -> Ipv4Header {
+    Ipv4Header {
+        source: local,
+        destination: remote,
+        protocol,
+        ttl: if ttl == 0 { DEFAULT_TTL } else { ttl },
+        // TCP cuts its segments to fit and must hear if they do not (RFC 1191 §3). A packet that may not be fragmented needs no
+        // identification (RFC 6864 §4.1).
+        dont_fragment: protocol == tcp::PROTOCOL,
+        // No more than the MTU, which is at most 65535.
+        total_len: (len + MIN_HEADER_LEN) as u16,
+        ..Ipv4Header::default()
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn prepend<'a>(
 }
 
 #[cold]
+#[inline(never)]
 fn put_in_front<'a>(message: &'a mut Message, len: usize, pool: &mut Pool) -> Option<&'a mut [u8]> {
     let mut front = pool.allocate(HEADROOM, len)?;
     front.set_kind(message.kind());

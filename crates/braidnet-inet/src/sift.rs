@@ -35,13 +35,41 @@ impl Verdict {
 pub(crate) fn sift(
     run: &mut Run,
     cx: &mut Context<'_>,
+    judge: impl FnMut(&mut Message, &mut Context<'_>) -> Verdict,
+) {
+    sift_from(0, run, cx, judge);
+}
+
+/// [`sift`], where nearly every message is a usual one: it stays, and `take` does all that is to be done with it. What `take`
+/// refuses it leaves as it was, and from there on the run is judged; `judge` takes usual messages, too.
+#[inline(always)]
+pub(crate) fn sift_usual(
+    run: &mut Run,
+    cx: &mut Context<'_>,
+    mut take: impl FnMut(&mut Message) -> bool,
+    judge: impl FnMut(&mut Message, &mut Context<'_>) -> Verdict,
+) {
+    let mut messages = run.iter_mut();
+    while let Some(message) = messages.next() {
+        if !take(message) {
+            let left = messages.len() + 1;
+            return sift_from(run.len() - left, run, cx, judge);
+        }
+    }
+}
+
+/// [`sift`] from the message at `start` on; those before it stay.
+#[inline(never)]
+fn sift_from(
+    start: usize,
+    run: &mut Run,
+    cx: &mut Context<'_>,
     mut judge: impl FnMut(&mut Message, &mut Context<'_>) -> Verdict,
 ) {
-    let mut stayed = 0;
-    for message in run.iter_mut() {
+    for (index, message) in run.iter_mut().enumerate().skip(start) {
         match judge(message, cx) {
-            Verdict::Stay => stayed += 1,
-            other => return take_apart(run, cx, stayed, other, judge),
+            Verdict::Stay => {}
+            other => return take_apart(run, cx, index, other, judge),
         }
     }
 }

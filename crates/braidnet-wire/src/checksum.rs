@@ -105,6 +105,13 @@ impl Sum {
         Sum::word(scalar::fold(u128::from(sum)))
     }
 
+    /// The sum of 32-bit words as they stand in the packet, at even offsets, loaded in the machine's byte order.
+    #[inline]
+    pub(crate) fn of_wire_words<const N: usize>(words: [u32; N]) -> Sum {
+        let sum: u64 = words.into_iter().map(u64::from).sum();
+        Sum(scalar::fold(u128::from(sum)))
+    }
+
     /// The sum of the pseudo-header of TCP, UDP or ICMPv6 over IPv4 (RFC 9293 §3.1) or IPv6 (RFC 8200 §8.1).
     ///
     /// `len` is the length in bytes of the transport header and its payload, which IPv4 bounds by 65535. Both addresses

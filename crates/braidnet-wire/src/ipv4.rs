@@ -27,7 +27,7 @@
 mod options;
 
 use crate::address::Address;
-use crate::bytes::{array_at, u16_at, u32_at};
+use crate::bytes::{array_at, u16_at, u32_at, wire_word_at};
 use crate::checksum::Sum;
 use crate::refusal::refusals;
 use core::ops::Range;
@@ -175,10 +175,17 @@ pub struct UsualHeader {
 pub fn parse_usual(packet: &[u8]) -> Option<UsualHeader> {
     let fixed = packet.first_chunk::<MIN_HEADER_LEN>()?;
     let total_len = u16_at(fixed, 2);
+    let words = [
+        wire_word_at(fixed, 0),
+        wire_word_at(fixed, 4),
+        wire_word_at(fixed, 8),
+        wire_word_at(fixed, 12),
+        wire_word_at(fixed, 16),
+    ];
     let usual = fixed[0] == 0x45
         && u16_at(fixed, 6) & (MORE_FRAGMENTS | OFFSET) == 0
         && usize::from(total_len) >= MIN_HEADER_LEN
-        && Sum::of(fixed).is_valid();
+        && Sum::of_wire_words(words).is_valid();
     usual.then(|| UsualHeader {
         source: u32_at(fixed, 12),
         destination: u32_at(fixed, 16),
@@ -256,29 +263,30 @@ pub fn emit(header: &Ipv4Header, out: &mut [u8]) -> usize {
     if header.more_fragments {
         fragment |= MORE_FRAGMENTS;
     }
-    let word = |high: u16, low: u16| u32::from(high) << 16 | u32::from(low);
+    let pair = |high: u16, low: u16| (u32::from(high) << 16 | u32::from(low)).to_be();
+    let [ttl, protocol] = [header.ttl, header.protocol];
     // Made, summed and sealed in registers: what was just stored in bytes is slow to load in words.
     let mut words = [
-        word(0x4500 | u16::from(header.type_of_service), header.total_len),
-        word(header.identification, fragment),
-        word(u16::from_be_bytes([header.ttl, header.protocol]), 0),
+        pair(0x4500 | u16::from(header.type_of_service), header.total_len),
+        pair(header.identification, fragment),
+        u32::from_ne_bytes([ttl, protocol, 0, 0]),
         last_word(&header.source),
         last_word(&header.destination),
     ];
-    words[2] |= u32::from(u16::from_be_bytes(Sum::of_words(words).finish_bytes()));
+    let [high, low] = Sum::of_wire_words(words).finish_bytes();
+    words[CHECKSUM_OFFSET / 4] |= u32::from_ne_bytes([0, 0, high, low]);
     let out = &mut out[..MIN_HEADER_LEN];
-    for (bytes, word) in out.chunks_exact_mut(4).zip(words) {
-        bytes.copy_from_slice(&word.to_be_bytes());
+    for (bytes, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *bytes = word.to_ne_bytes();
     }
     MIN_HEADER_LEN
 }
 
-/// The four bytes of an IPv4 address as a number.
+/// The four bytes of an IPv4 address as they stand in a header.
 #[inline]
 fn last_word(address: &Address) -> u32 {
     debug_assert!(address.is_v4(), "not an IPv4 address");
-    let [.., a, b, c, d] = *address.octets();
-    u32::from_be_bytes([a, b, c, d])
+    wire_word_at(address.octets(), 12)
 }
 
 /// A header of which only length and identification change from packet to packet, so that its sum is made once.
