@@ -43,7 +43,7 @@ impl Flows {
 
     /// The bucket of a flow and the flow's hash, all bits of which are fit for use inside the bucket but the upper 32, which
     /// chose it.
-    #[inline]
+    #[inline(never)]
     pub fn bucket_of(&self, tuple: &Tuple, protocol: u8) -> (BucketId, u64) {
         let hash = self.hasher.hash(tuple, protocol);
         (BucketId::of_hash(hash, self.buckets), hash)

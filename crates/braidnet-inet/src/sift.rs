@@ -46,16 +46,27 @@ pub(crate) fn sift(
 pub(crate) fn sift_usual(
     run: &mut Run,
     cx: &mut Context<'_>,
-    mut take: impl FnMut(&mut Message) -> bool,
+    take: impl FnMut(&mut Message) -> bool,
     judge: impl FnMut(&mut Message, &mut Context<'_>) -> Verdict,
 ) {
+    let taken = take_front(run, take);
+    if taken < run.len() {
+        sift_from(taken, run, cx, judge);
+    }
+}
+
+/// Shows the messages of `run` to `take` until it refuses one; how many it took. A loop without calls needs no stack, and none is
+/// made where `take` makes none.
+#[inline(always)]
+pub(crate) fn take_front(run: &mut Run, mut take: impl FnMut(&mut Message) -> bool) -> usize {
     let mut messages = run.iter_mut();
     while let Some(message) = messages.next() {
         if !take(message) {
             let left = messages.len() + 1;
-            return sift_from(run.len() - left, run, cx, judge);
+            return run.len() - left;
         }
     }
+    run.len()
 }
 
 /// [`sift`] from the message at `start` on; those before it stay.
@@ -74,16 +85,24 @@ fn sift_from(
     }
 }
 
-/// Drops the messages of `run` for which `judge` says no; the others keep their order.
+/// Drops the messages of `run`, from the one at `start` on, for which `judge` says no; the others keep their order. It is shown
+/// each with those that were kept before it.
 ///
 /// As [`Run::retain_mut`], with one call of `judge`, so that it becomes part of the loop.
-#[inline]
-pub(crate) fn keep(run: &mut Run, mut judge: impl FnMut(&mut Message) -> bool) {
+#[inline(always)]
+pub(crate) fn keep(
+    start: usize,
+    run: &mut Run,
+    mut judge: impl FnMut(&[Message], &mut Message) -> bool,
+) {
     let messages = run.as_mut_slice();
-    let mut kept = 0;
-    for index in 0..messages.len() {
-        if judge(&mut messages[index]) {
-            messages.swap(kept, index);
+    let mut kept = start;
+    for index in start..messages.len() {
+        let (before, rest) = messages.split_at_mut(index);
+        if judge(&before[..kept], &mut rest[0]) {
+            if kept != index {
+                messages.swap(kept, index);
+            }
             kept += 1;
         }
     }

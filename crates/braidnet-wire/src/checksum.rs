@@ -105,11 +105,11 @@ impl Sum {
         Sum::word(scalar::fold(u128::from(sum)))
     }
 
-    /// The sum of 32-bit words as they stand in the packet, at even offsets, loaded in the machine's byte order.
+    /// The sum of both: `self`, and 32-bit words as they stand in the packet, at even offsets, loaded in the machine's byte order.
     #[inline]
-    pub(crate) fn of_wire_words<const N: usize>(words: [u32; N]) -> Sum {
+    pub(crate) fn with_wire_words<const N: usize>(self, words: [u32; N]) -> Sum {
         let sum: u64 = words.into_iter().map(u64::from).sum();
-        Sum(scalar::fold(u128::from(sum)))
+        Sum(scalar::fold(u128::from(sum + u64::from(self.0))))
     }
 
     /// The sum of the pseudo-header of TCP, UDP or ICMPv6 over IPv4 (RFC 9293 §3.1) or IPv6 (RFC 8200 §8.1).
@@ -119,9 +119,9 @@ impl Sum {
     /// ones' complement.
     #[inline]
     pub fn pseudo_header(source: &Address, destination: &Address, protocol: u8, len: u32) -> Sum {
-        let addresses = scalar::sum_wide(source.octets()) + scalar::sum_wide(destination.octets());
         let rest = u64::from(u16::from(protocol).to_be()) + u64::from(len.to_be());
-        Sum(scalar::fold(addresses + u128::from(rest)))
+        let (source, destination) = (source.octets(), destination.octets());
+        Sum(scalar::sum_pair(source, destination, rest))
     }
 
     /// The checksum to store: the complement of the sum, **in the machine's byte order**. It is written to the packet

@@ -44,7 +44,7 @@ impl FlowHasher {
     }
 
     /// The hash of a flow; all 64 bits are fit for use. The two directions of a flow have different hashes.
-    #[inline]
+    #[inline(always)]
     pub fn hash(&self, tuple: &Tuple, protocol: u8) -> u64 {
         let tail = u64::from(tuple.local_port)
             | u64::from(tuple.remote_port) << 16

@@ -185,7 +185,7 @@ pub fn parse_usual(packet: &[u8]) -> Option<UsualHeader> {
     let usual = fixed[0] == 0x45
         && u16_at(fixed, 6) & (MORE_FRAGMENTS | OFFSET) == 0
         && usize::from(total_len) >= MIN_HEADER_LEN
-        && Sum::of_wire_words(words).is_valid();
+        && Sum::ZERO.with_wire_words(words).is_valid();
     usual.then(|| UsualHeader {
         source: u32_at(fixed, 12),
         destination: u32_at(fixed, 16),
@@ -273,7 +273,7 @@ pub fn emit(header: &Ipv4Header, out: &mut [u8]) -> usize {
         last_word(&header.source),
         last_word(&header.destination),
     ];
-    let [high, low] = Sum::of_wire_words(words).finish_bytes();
+    let [high, low] = Sum::ZERO.with_wire_words(words).finish_bytes();
     words[CHECKSUM_OFFSET / 4] |= u32::from_ne_bytes([0, 0, high, low]);
     let out = &mut out[..MIN_HEADER_LEN];
     for (bytes, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {

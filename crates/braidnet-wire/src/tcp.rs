@@ -23,7 +23,7 @@ mod emit;
 mod parse;
 
 pub use emit::{HeaderWords, Layout, emit, emit_sealed, header_len, put_sum, seal};
-pub use parse::{Parsed, TcpError, parse, parse_usual, verify};
+pub use parse::{Parsed, TcpError, parse, parse_as, parse_usual, ports, usual_layout, verify};
 
 use crate::seq::SeqNumber;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

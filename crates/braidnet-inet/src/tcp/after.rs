@@ -2,11 +2,12 @@
 
 use super::{NO_BUFFER, Tcp};
 use crate::notes::{Datagram, Departure};
-use crate::sift::keep;
+use crate::sift::{keep, take_front};
 use braidnet_message::{Message, Run};
 use braidnet_stream::Context;
+use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
-use braidnet_wire::tcp::{self, HeaderWords, Layout, PROTOCOL};
+use braidnet_wire::tcp::{self, HeaderWords, Layout, PROTOCOL, TcpHeader};
 
 /// Room that must be left in front of a segment's payload for the headers of all modules: Ethernet, IPv6, and TCP with
 /// all its options, rounded up to a cache line.
@@ -15,8 +16,17 @@ pub const HEADROOM: usize = 128;
 impl Tcp {
     /// Puts the header in front of each segment of the run.
     pub(super) fn emit(&self, run: &mut Run, cx: &mut Context<'_>) {
-        keep(run, |message| {
-            let made = self.emit_one(message);
+        let emitted = take_front(run, |message| self.emit_usual(message));
+        if emitted < run.len() {
+            self.emit_from(emitted, run, cx);
+        }
+    }
+
+    /// [`Tcp::emit`] from the segment at `start` on.
+    #[inline(never)]
+    fn emit_from(&self, start: usize, run: &mut Run, cx: &mut Context<'_>) {
+        keep(start, run, |_, message| {
+            let made = self.emit_usual(message) || self.emit_any(message);
             if !made {
                 cx.count(NO_BUFFER, 1);
             }
@@ -24,38 +34,62 @@ impl Tcp {
         });
     }
 
-    /// False if there is no room for the header in front: our own fault, refused all the same.
-    #[inline]
-    fn emit_one(&self, message: &mut Message) -> bool {
+    /// Nearly every segment travels alone, its header has one of the usual layouts, and the sum of its payload is known. False, and
+    /// nothing done, for any other.
+    #[inline(always)]
+    fn emit_usual(&self, message: &mut Message) -> bool {
+        let layout = message.note_ref::<Departure>().header.layout();
+        message.segment_bytes() == 0
+            && match layout {
+                Layout::Fixed => self.put(message, HeaderWords::fixed),
+                Layout::Timestamps => self.put(message, HeaderWords::with_timestamps),
+                Layout::Other => false,
+            }
+    }
+
+    #[inline(always)]
+    fn put<const WORDS: usize>(
+        &self,
+        message: &mut Message,
+        make: impl FnOnce(&TcpHeader, u16, u16) -> HeaderWords<WORDS>,
+    ) -> bool {
+        let Departure { tuple, header } = message.note_ref();
+        let mut words = make(header, tuple.local_port, tuple.remote_port);
+        let payload_len = message.len();
+        if payload_len != message.total_len() {
+            return false;
+        }
+        if !self.leaves_checksums {
+            let Some(sum) = message.sum() else {
+                return false;
+            };
+            words = words.sealed(pseudo_header(tuple, words.len() + payload_len) + sum);
+        }
+        let Some(room) = message.prepend(words.len()) else {
+            return false;
+        };
+        words.write(room);
+        leave_datagram(message);
+        true
+    }
+
+    /// Any segment; false if there is no room for the header in front: our own fault, refused all the same.
+    fn emit_any(&self, message: &mut Message) -> bool {
         if message.segment_bytes() != 0 {
             return self.emit_train(message);
         }
-        let Departure { tuple, header } = message.note_ref();
-        let (source, destination) = (tuple.local_port, tuple.remote_port);
-        match header.layout() {
-            Layout::Fixed => {
-                let words = HeaderWords::fixed(header, source, destination);
-                self.put(message, words)
-            }
-            Layout::Timestamps => {
-                let words = HeaderWords::with_timestamps(header, source, destination);
-                self.put(message, words)
-            }
-            Layout::Other => self.emit_with_options(message),
-        }
-    }
-
-    /// A header of one of the usual layouts.
-    #[inline(always)]
-    fn put<const WORDS: usize>(&self, message: &mut Message, words: HeaderWords<WORDS>) -> bool {
-        let rest = self.rest_of_sum(message, HeaderWords::<WORDS>::LEN);
-        let Some(room) = message.prepend(HeaderWords::<WORDS>::LEN) else {
+        let Departure { tuple, header } = message.note();
+        let header_len = tcp::header_len(&header);
+        // The header is a multiple of four bytes, so the payload starts at an even offset.
+        let rest = (!self.leaves_checksums)
+            .then(|| pseudo_header(&tuple, header_len + message.total_len()) + message.total_sum());
+        let Some(room) = message.prepend(header_len) else {
             debug_assert!(false, "a segment without headroom");
             return false;
         };
-        match rest {
-            Some(rest) => words.sealed(rest).write(room),
-            None => words.write(room),
+        tcp::emit(&header, tuple.local_port, tuple.remote_port, room);
+        if let Some(rest) = rest {
+            tcp::seal(room, rest);
         }
         leave_datagram(message);
         true
@@ -75,43 +109,17 @@ impl Tcp {
         };
         tcp::emit(&header, source, destination, room);
         if !self.leaves_checksums {
-            let pseudo_header = Sum::pseudo_header(&tuple.local, &tuple.remote, PROTOCOL, 0);
-            tcp::put_sum(room, pseudo_header);
+            tcp::put_sum(room, pseudo_header(&tuple, 0));
         }
         leave_datagram(message);
         true
     }
+}
 
-    #[inline(never)]
-    fn emit_with_options(&self, message: &mut Message) -> bool {
-        let Departure { tuple, header } = message.note();
-        let header_len = tcp::header_len(&header);
-        let rest = self.rest_of_sum(message, header_len);
-        let Some(room) = message.prepend(header_len) else {
-            debug_assert!(false, "a segment without headroom");
-            return false;
-        };
-        tcp::emit(&header, tuple.local_port, tuple.remote_port, room);
-        if let Some(rest) = rest {
-            tcp::seal(room, rest);
-        }
-        leave_datagram(message);
-        true
-    }
-
-    /// The sum of pseudo-header and payload, for a header of `header_len` bytes; `None` where the device makes checksums.
-    #[inline(always)]
-    fn rest_of_sum(&self, message: &Message, header_len: usize) -> Option<Sum> {
-        if self.leaves_checksums {
-            return None;
-        }
-        let Departure { tuple, .. } = message.note_ref();
-        let payload_len = message.total_len();
-        let len = (header_len + payload_len) as u32;
-        // The header is a multiple of four bytes, so the payload starts at an even offset.
-        let pseudo_header = Sum::pseudo_header(&tuple.local, &tuple.remote, PROTOCOL, len);
-        Some(pseudo_header.combine(payload_sum(message, payload_len)))
-    }
+/// The sum of the pseudo-header of a segment of `len` bytes, header included.
+#[inline(always)]
+fn pseudo_header(tuple: &Tuple, len: usize) -> Sum {
+    Sum::pseudo_header(&tuple.local, &tuple.remote, PROTOCOL, len as u32)
 }
 
 /// Makes a [`Datagram`] of the [`Departure`]: the addresses are in their places.
@@ -122,13 +130,4 @@ fn leave_datagram(message: &mut Message) {
     datagram.ttl = 0;
     datagram.flags = 0;
     datagram.header_len = 0;
-}
-
-/// The sum of all payload blocks, from what copying them found where that is known.
-#[inline]
-fn payload_sum(message: &Message, payload_len: usize) -> Sum {
-    match message.sum() {
-        Some(sum) if message.len() == payload_len => sum,
-        _ => message.total_sum(),
-    }
 }

@@ -6,26 +6,16 @@ use crate::notes::{Arrival, Datagram};
 use crate::sift::keep;
 use crate::sum;
 use braidnet_message::{Message, Run};
-use braidnet_stream::{Context, Counter};
+use braidnet_stream::{BucketId, Context, Counter};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::tcp::{self, PROTOCOL, Parsed, TcpError};
 
-/// The flow of the segment before, whose next segments are often in the same run: it is hashed once. No flow has the ports
-/// of the default.
-#[derive(Default)]
-struct Flow {
-    tuple: Tuple,
-    hash: u64,
-    bucket: u16,
-}
-
 impl Tcp {
     /// Parses and verifies a run, and leaves an [`Arrival`] in each message of it; the rest is dropped by name.
     pub(super) fn parse(&self, run: &mut Run, cx: &mut Context<'_>) {
-        let mut last = Flow::default();
-        keep(run, |message| {
-            match self.parse_one(message, &mut last, cx) {
+        keep(0, run, |before, message| {
+            match self.parse_one(before, message, cx) {
                 Ok(()) => true,
                 Err(reason) => {
                     count_refused(message, reason, cx);
@@ -35,87 +25,93 @@ impl Tcp {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn parse_one(
         &self,
+        before: &[Message],
         message: &mut Message,
-        last: &mut Flow,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Counter> {
+        match tcp::usual_layout(message.bytes()) {
+            // Taken apart where it is entered: nothing of it is at hand while the checksum is made and the flow hashed.
+            Some(layout) => self.enter(before, message, |segment| {
+                tcp::parse_as(layout, segment).ok_or(TcpError::Truncated)
+            }),
+            None => self.parse_unusual(before, message, cx),
+        }
+    }
+
+    /// A header with options other than the usual ones. If it does not lie in the first block, it is gathered.
+    #[inline(never)]
+    fn parse_unusual(
+        &self,
+        before: &[Message],
+        message: &mut Message,
         cx: &mut Context<'_>,
     ) -> Result<(), Counter> {
         if message.len() < tcp::MIN_HEADER_LEN {
             gather(message, tcp::MIN_HEADER_LEN, cx)?;
         }
-        match tcp::parse_usual(message.bytes()) {
-            Some(parsed) => self.enter(parsed, message, last),
-            None => self.parse_unusual(message, last, cx),
-        }
-    }
-
-    /// A header with options other than the usual ones. If they lie in a later block, it is gathered.
-    #[inline(never)]
-    fn parse_unusual(
-        &self,
-        message: &mut Message,
-        last: &mut Flow,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Counter> {
         let wanted = usize::from(message.bytes()[12] >> 4) * 4;
         if message.len() < wanted && wanted <= message.total_len() {
             gather(message, wanted, cx)?;
         }
         let parsed = tcp::parse(message.bytes()).map_err(refused)?;
-        self.enter(parsed, message, last)
+        self.enter(before, message, |_| Ok(parsed))
     }
 
-    /// Verifies a segment whose header is parsed, and leaves its [`Arrival`]. Inlined where the header was parsed, so that
-    /// it goes from there to the note without a stop.
+    /// Verifies a segment, and leaves its [`Arrival`]: the addresses of the [`Datagram`] are in their places.
     #[inline(always)]
-    fn enter(&self, parsed: Parsed, message: &mut Message, last: &mut Flow) -> Result<(), Counter> {
-        let Parsed {
-            source_port,
-            destination_port,
-            header,
-            header_len,
-        } = parsed;
+    fn enter(
+        &self,
+        before: &[Message],
+        message: &mut Message,
+        parse: impl FnOnce(&[u8]) -> Result<Parsed, TcpError>,
+    ) -> Result<(), Counter> {
         let datagram = message.note_ref::<Datagram>();
         if !self.leaves_checksums && !is_intact(message, datagram) {
             return Err(refused(TcpError::Checksum));
         }
-        if source_port == 0 || destination_port == 0 || datagram.flags & Datagram::BROADCAST != 0 {
+        let is_broadcast = datagram.flags & Datagram::BROADCAST != 0;
+        let (remote_port, local_port) = tcp::ports(message.bytes()).map_err(refused)?;
+        if remote_port == 0 || local_port == 0 || is_broadcast {
             return Err(BAD_ADDRESS);
         }
-        let tuple = Tuple {
-            local: datagram.local,
-            remote: datagram.remote,
-            local_port: destination_port,
-            remote_port: source_port,
-        };
-        if last.tuple != tuple {
-            let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
-            *last = Flow {
-                tuple,
-                bucket: bucket.0,
-                hash,
-            };
-        }
-        message.strip(header_len);
-        message.set_note(Arrival {
-            tuple,
-            header,
-            hash: last.hash,
-        });
-        message.set_bucket(last.bucket);
+        let tuple = &mut message.note_mut::<Arrival>().tuple;
+        (tuple.local_port, tuple.remote_port) = (local_port, remote_port);
+        let (bucket, hash) = self.find_flow(before, tuple);
+        let parsed = parse(message.bytes()).map_err(refused)?;
+        message.strip(parsed.header_len);
+        message.set_bucket(bucket.0);
+        let arrival = message.note_mut::<Arrival>();
+        (arrival.header, arrival.hash) = (parsed.header, hash);
         Ok(())
+    }
+
+    /// Bucket and hash of a flow. Often it is that of the last segment `before`, which knows them.
+    #[inline(always)]
+    fn find_flow(&self, before: &[Message], tuple: &Tuple) -> (BucketId, u64) {
+        if let Some(before) = before.last()
+            && let Arrival {
+                tuple: flow, hash, ..
+            } = before.note_ref()
+            && flow == tuple
+        {
+            return (BucketId(before.bucket()), *hash);
+        }
+        self.flows.bucket_of(tuple, PROTOCOL)
     }
 }
 
 #[cold]
+#[inline(never)]
 fn count_refused(message: &Message, reason: Counter, cx: &mut Context<'_>) {
     cx.count(reason, message.segments() as u64);
 }
 
 /// Brings the first `wanted` bytes together in the first block.
 #[cold]
+#[inline(never)]
 fn gather(message: &mut Message, wanted: usize, cx: &mut Context<'_>) -> Result<(), Counter> {
     if message.total_len() < wanted {
         Err(refused(TcpError::Truncated))

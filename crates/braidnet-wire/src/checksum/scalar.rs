@@ -9,7 +9,23 @@ const STRIDE: usize = 32;
 #[inline]
 pub(super) const fn fold(sum: u128) -> u16 {
     let (sum, carry) = (sum as u64).overflowing_add((sum >> 64) as u64);
-    let sum = sum.wrapping_add(carry as u64);
+    fold_word(sum.wrapping_add(carry as u64))
+}
+
+/// The folded sum of two times sixteen bytes, and of `rest`, which is less than 2^63.
+#[inline]
+pub(super) fn sum_pair(first: &[u8; 16], second: &[u8; 16], rest: u64) -> u16 {
+    let (first, second) = (u128::from_ne_bytes(*first), u128::from_ne_bytes(*second));
+    // Carries go round: what overflows one addition is added by the next.
+    let (sum, carry) = first.overflowing_add(second);
+    let (sum, carry) = (sum as u64).carrying_add((sum >> 64) as u64, carry);
+    let (sum, carry) = sum.carrying_add(rest, carry);
+    fold_word(sum.wrapping_add(carry as u64))
+}
+
+/// Folds 64 bits to 16.
+#[inline]
+const fn fold_word(sum: u64) -> u16 {
     // Each half added to the other: the upper half of the result holds the sum and the carry out of the lower one.
     let sum = (sum.wrapping_add(sum.rotate_right(32)) >> 32) as u32;
     (sum.wrapping_add(sum.rotate_right(16)) >> 16) as u16
@@ -56,21 +72,32 @@ pub(super) const fn sum_wide(bytes: &[u8; 16]) -> u128 {
     first as u128 + u64::from_ne_bytes(rest) as u128
 }
 
-/// The unfolded sum of a short run of bytes.
+/// The unfolded sum of a short run of bytes. What is less than a stride goes by halves: a loop would take longer to begin than
+/// to run.
 #[inline]
 fn sum_wide_tail(bytes: &[u8]) -> u128 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut sum = 0u128;
-    for word in words {
+    let mut sum = 0;
+    let mut rest = bytes;
+    while let Some((stride, behind)) = rest.split_first_chunk::<STRIDE>() {
+        let [a, b] = halves(stride);
+        sum += sum_wide(a) + sum_wide(b);
+        rest = behind;
+    }
+    if let Some((half, behind)) = rest.split_first_chunk::<16>() {
+        sum += sum_wide(half);
+        rest = behind;
+    }
+    if let Some((word, behind)) = rest.split_first_chunk::<8>() {
         sum += u128::from(u64::from_ne_bytes(*word));
+        rest = behind;
     }
-    let (words, rest) = rest.as_chunks::<4>();
-    if let [word] = words {
+    if let Some((word, behind)) = rest.split_first_chunk::<4>() {
         sum += u128::from(u32::from_ne_bytes(*word));
+        rest = behind;
     }
-    let (words, rest) = rest.as_chunks::<2>();
-    if let [word] = words {
+    if let Some((word, behind)) = rest.split_first_chunk::<2>() {
         sum += u128::from(u16::from_ne_bytes(*word));
+        rest = behind;
     }
     if let [byte] = rest {
         sum += u128::from(u16::from_ne_bytes([*byte, 0]));

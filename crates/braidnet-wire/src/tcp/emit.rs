@@ -106,7 +106,7 @@ pub fn put_sum(header: &mut [u8], rest: Sum) {
     header[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.0.to_ne_bytes());
 }
 
-/// The header without options as 32-bit values, with a checksum of 0.
+/// The header without options, with a checksum of 0, in words as they stand in the packet.
 #[inline]
 fn fixed_words(
     header: &TcpHeader,
@@ -116,11 +116,11 @@ fn fixed_words(
 ) -> [u32; MIN_HEADER_LEN / 4] {
     let offset_and_flags = (len as u32 / 4) << 12 | u32::from(header.flags.0);
     [
-        u32::from(source_port) << 16 | u32::from(destination_port),
-        header.seq.value(),
-        header.ack.value(),
-        offset_and_flags << 16 | u32::from(header.window),
-        u32::from(header.urgent),
+        (u32::from(source_port) << 16 | u32::from(destination_port)).to_be(),
+        header.seq.value().to_be(),
+        header.ack.value().to_be(),
+        (offset_and_flags << 16 | u32::from(header.window)).to_be(),
+        u32::from(header.urgent).to_be(),
     ]
 }
 
@@ -149,7 +149,7 @@ impl TcpHeader {
     }
 }
 
-/// A header of nearly every segment as 32-bit values, for whoever makes, sums and writes it in one go: bytes just stored in
+/// A header of nearly every segment in words as they stand in the packet, for whoever makes, sums and writes it in one go: bytes just stored in
 /// fields are slow to load again in words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeaderWords<const WORDS: usize>([u32; WORDS]);
@@ -173,30 +173,35 @@ impl HeaderWords<{ TIMESTAMPS_HEADER_LEN / 4 }> {
     pub fn with_timestamps(header: &TcpHeader, source_port: u16, destination_port: u16) -> Self {
         let len = TIMESTAMPS_HEADER_LEN;
         let [a, b, c, d, e] = fixed_words(header, source_port, destination_port, len);
-        let lead = u32::from_be_bytes(ALIGNED_TIMESTAMPS);
-        HeaderWords([a, b, c, d, e, lead, header.ts_value, header.ts_echo])
+        let lead = u32::from_ne_bytes(ALIGNED_TIMESTAMPS);
+        let [value, echo] = [header.ts_value, header.ts_echo].map(u32::to_be);
+        HeaderWords([a, b, c, d, e, lead, value, echo])
     }
 }
 
 impl<const WORDS: usize> HeaderWords<WORDS> {
     /// Its length in bytes.
-    pub const LEN: usize = WORDS * 4;
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub const fn len(&self) -> usize {
+        WORDS * 4
+    }
 
     /// The header with its checksum; `rest` is the sum of the pseudo-header and the payload.
     #[inline]
     pub fn sealed(mut self, rest: Sum) -> Self {
-        let checksum = (Sum::of_words(self.0) + rest).finish_bytes();
-        // The upper half of the fifth word.
-        self.0[CHECKSUM_OFFSET / 4] |= u32::from(u16::from_be_bytes(checksum)) << 16;
+        let [high, low] = rest.with_wire_words(self.0).finish_bytes();
+        // The first half of the fifth word.
+        self.0[CHECKSUM_OFFSET / 4] |= u32::from_ne_bytes([high, low, 0, 0]);
         self
     }
 
     /// Writes the header to `out`, which is as long as it.
     #[inline]
     pub fn write(self, out: &mut [u8]) {
-        debug_assert_eq!(out.len(), Self::LEN);
+        debug_assert_eq!(out.len(), self.len());
         for (field, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(self.0) {
-            *field = word.to_be_bytes();
+            *field = word.to_ne_bytes();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! From bytes to [`TcpHeader`].
 
 use super::{
-    ALIGNED_TIMESTAMPS, MAX_WINDOW_SCALE, MIN_HEADER_LEN, PROTOCOL, SackBlock, TcpFlags, TcpHeader,
-    kind,
+    ALIGNED_TIMESTAMPS, Layout, MAX_WINDOW_SCALE, MIN_HEADER_LEN, PROTOCOL, SackBlock, TcpFlags,
+    TcpHeader, kind,
 };
 use crate::address::Address;
 use crate::bytes::{u16_at, u32_at};
@@ -75,28 +75,63 @@ pub fn parse(segment: &[u8]) -> Result<Parsed, TcpError> {
     }
 }
 
-/// [`parse`] for the headers of nearly every segment: those without options, and those with timestamps alone, laid out as
-/// RFC 7323 appendix A has them. `None` if [`parse`] must look closer, at a faulty header too.
+/// The ports of a segment, from it and to it.
+///
+/// # Errors
+///
+/// [`TcpError::Truncated`].
+#[inline(always)]
+pub fn ports(segment: &[u8]) -> Result<(u16, u16), TcpError> {
+    match segment.first_chunk::<MIN_HEADER_LEN>() {
+        Some(fixed) => Ok((u16_at(fixed, 0), u16_at(fixed, 2))),
+        None => Err(TcpError::Truncated),
+    }
+}
+
+/// The layout of nearly every header: without options, or with timestamps alone, laid out as RFC 7323 appendix A has them.
+/// `None` if [`parse`] must look closer, at a faulty header too; never [`Layout::Other`].
+#[inline(always)]
+pub fn usual_layout(segment: &[u8]) -> Option<Layout> {
+    let fixed = segment.first_chunk::<MIN_HEADER_LEN>()?;
+    match fixed[12] >> 4 {
+        5 => Some(Layout::Fixed),
+        8 => {
+            let options = segment[MIN_HEADER_LEN..].first_chunk::<12>()?;
+            let aligned = options.first_chunk() == Some(&ALIGNED_TIMESTAMPS);
+            aligned.then_some(Layout::Timestamps)
+        }
+        _ => None,
+    }
+}
+
+/// [`parse`] for a segment whose layout is known to be one of the [usual](usual_layout) ones. `None` for any other, and for what
+/// is shorter than the layout.
 ///
 /// It is made to be inlined where the header is used, so that no field stops in memory on the way.
 #[inline(always)]
-pub fn parse_usual(segment: &[u8]) -> Option<Parsed> {
+pub fn parse_as(layout: Layout, segment: &[u8]) -> Option<Parsed> {
     let fixed = segment.first_chunk::<MIN_HEADER_LEN>()?;
-    match fixed[12] >> 4 {
-        5 => Some(parsed(fixed, header_without_options(fixed), MIN_HEADER_LEN)),
-        8 => {
+    let header = header_without_options(fixed);
+    match layout {
+        Layout::Fixed => Some(parsed(fixed, header, MIN_HEADER_LEN)),
+        Layout::Timestamps => {
             let options = segment[MIN_HEADER_LEN..].first_chunk::<12>()?;
             let header = TcpHeader {
                 present: TcpHeader::HAS_TIMESTAMPS,
                 ts_value: u32_at(options, 4),
                 ts_echo: u32_at(options, 8),
-                ..header_without_options(fixed)
+                ..header
             };
-            let aligned = options.first_chunk() == Some(&ALIGNED_TIMESTAMPS);
-            aligned.then(|| parsed(fixed, header, MIN_HEADER_LEN + options.len()))
+            Some(parsed(fixed, header, MIN_HEADER_LEN + options.len()))
         }
-        _ => None,
+        Layout::Other => None,
     }
+}
+
+/// [`parse`] for the headers of one of the [usual](usual_layout) layouts.
+#[inline(always)]
+pub fn parse_usual(segment: &[u8]) -> Option<Parsed> {
+    parse_as(usual_layout(segment)?, segment)
 }
 
 /// All other headers, by their options one after the other.
