@@ -73,7 +73,7 @@ struct Train {
     /// Bytes of the whole message.
     total: usize,
     /// What [`varying`] fields add up to.
-    varying: u32,
+    varying: Sum,
     /// The sum of the pseudo-header without the length.
     pseudo_header: Sum,
     /// It has several segments, all of them intact.
@@ -106,10 +106,12 @@ impl Joiner<'_> {
             let data = message.len() - train.header_len;
             message.strip(train.header_len);
             before.push_continuation(message);
-            before.set_segment_bytes(train.each as u32);
+            if !train.begun {
+                train.begun = true;
+                before.set_segment_bytes(train.each as u32);
+            }
             train.next = train.next.wrapping_add(data as u32);
             train.total += data;
-            train.begun = true;
             // A segment that is shorter than those before is the last: nothing joins what is a train already.
             if data < train.each {
                 known = None;
@@ -124,18 +126,16 @@ impl Joiner<'_> {
         let Some(front) = front(message) else {
             return false;
         };
-        if !are_alike(&train.words, &words(front)) {
-            return false;
-        }
         let data = message.len().wrapping_sub(train.header_len);
         (MIN_PAYLOAD..=train.each).contains(&data)
+            && are_alike(&train.words, &words(front))
             && u32_at(front, 24) == train.next
             && train.total + data <= MAX_TOTAL_LEN
             && is_one_packet(message, front)
+            && varying(front) == train.varying
             && (train.header_len == FRONT_LEN
                 || have_same_options(before, message, train.header_len))
             && (!self.framed || came_alike(before, message))
-            && varying(front) == train.varying
             && self.is_intact(message, train.pseudo_header)
             && (train.begun || self.may_begin(before, train.pseudo_header))
     }
@@ -152,14 +152,16 @@ impl Joiner<'_> {
     }
 
     /// Whether the checksum over pseudo-header, header and data holds (RFC 9293 §3.1), where that is not left to the device.
-    #[inline]
+    #[inline(always)]
     fn is_intact(&self, message: &Message, pseudo_header: Sum) -> bool {
-        let segment = message.bytes().get(ipv4::MIN_HEADER_LEN..);
-        self.interface.leaves_checksums()
-            || segment.is_some_and(|segment| {
-                let len = Sum::word(segment.len() as u16);
-                (pseudo_header + len + Sum::of(segment)).is_valid()
-            })
+        if self.interface.leaves_checksums() {
+            return true;
+        }
+        let Some(segment) = message.bytes().get(ipv4::MIN_HEADER_LEN..) else {
+            return false;
+        };
+        let len = Sum::word(segment.len() as u16);
+        (pseudo_header + len + Sum::of(segment)).is_valid()
     }
 }
 
@@ -218,12 +220,12 @@ fn are_alike(first: &Words, words: &Words) -> bool {
     wrong == 0
 }
 
-/// The ones' complement sum of total length, identification and checksum. In headers that are [alike](are_alike) all other
-/// fields are the same, so the checksums of both are right if that of one is and these fields add up to the same (RFC 1071 §1).
+/// The sum of total length, identification and checksum. In headers that are [alike](are_alike) all other fields are the same, so
+/// the checksums of both are right if that of one is and these fields add up to the same (RFC 1071 §1).
 #[inline]
-fn varying(front: &Front) -> u32 {
-    let field = |at| u32::from(u16::from_be_bytes([front[at], front[at + 1]]));
-    (field(2) + field(4) + field(10)) % 0xffff
+fn varying(front: &Front) -> Sum {
+    let field = |at| Sum(u16::from_ne_bytes([front[at], front[at + 1]]));
+    field(2) + field(4) + field(10)
 }
 
 /// Whether two packets came from one station, for this one.
@@ -237,7 +239,8 @@ fn came_alike(first: &Message, message: &Message) -> bool {
 #[inline]
 fn is_one_packet(message: &Message, front: &Front) -> bool {
     let total_len = usize::from(u16::from_be_bytes([front[2], front[3]]));
-    message.len() == total_len && message.total_len() == total_len
+    let len = message.len();
+    len == total_len && message.total_len() == len
 }
 
 /// Whether the options of TCP are the same, byte for byte.
