@@ -111,7 +111,13 @@ impl Ip {
             run,
             cx,
             |message| self.take_usual(message),
-            |message, cx| self.arrive_any(message, &mut None, cx),
+            |message, cx| {
+                if self.take_usual(message) {
+                    Verdict::Stay
+                } else {
+                    self.arrive_any(message, &mut None, cx)
+                }
+            },
         );
     }
 
