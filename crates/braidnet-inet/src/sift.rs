@@ -142,3 +142,70 @@ fn carry_out(message: Message, verdict: Verdict, cx: &mut Context<'_>) {
         Verdict::Drop(reason) => cx.drop(message, reason),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braidnet_message::{Arena, Pool};
+
+    fn run_of(pool: &mut Pool, bytes: &[u8]) -> Run {
+        let message = |byte: &u8| pool.copy_from_slice(0, &[*byte]).unwrap();
+        bytes.iter().map(message).collect()
+    }
+
+    fn bytes_of(messages: &[Message]) -> Vec<u8> {
+        messages.iter().map(|message| message.bytes()[0]).collect()
+    }
+
+    /// A message is refused if its byte is 0.
+    #[test]
+    fn what_is_refused_goes_and_what_is_kept_keeps_its_order() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let rows: [(usize, &[u8], &[u8]); 8] = [
+            (0, &[], &[]),
+            (0, &[1, 2, 3], &[1, 2, 3]),
+            (0, &[0, 1, 2], &[1, 2]),
+            (0, &[1, 0, 2, 0, 0, 3], &[1, 2, 3]),
+            (0, &[0, 0], &[]),
+            (1, &[0, 0, 1], &[0, 1]),
+            (2, &[1, 2, 0, 3, 4], &[1, 2, 3, 4]),
+            (2, &[1, 2], &[1, 2]),
+        ];
+        for (start, bytes, expected) in rows {
+            let mut run = run_of(&mut pool, bytes);
+            let mut shown = Vec::new();
+            keep(start, &mut run, |before, message| {
+                let byte = message.bytes()[0];
+                let meant = expected.iter().take(before.len()).copied();
+                assert!(bytes_of(before).into_iter().eq(meant), "{bytes:?}");
+                shown.push(byte);
+                byte != 0
+            });
+            assert_eq!(shown, bytes[start..], "{bytes:?}");
+            assert_eq!(bytes_of(run.as_mut_slice()), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn the_front_ends_where_one_is_refused() {
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let rows: [(&[u8], usize); 5] = [
+            (&[], 0),
+            (&[0, 1], 0),
+            (&[1, 0, 2], 1),
+            (&[1, 2, 0], 2),
+            (&[1, 2, 3], 3),
+        ];
+        for (bytes, taken) in rows {
+            let mut run = run_of(&mut pool, bytes);
+            let mut shown = Vec::new();
+            let count = take_front(&mut run, |message| {
+                shown.push(message.bytes()[0]);
+                message.bytes()[0] != 0
+            });
+            assert_eq!(count, taken, "{bytes:?}");
+            assert_eq!(shown, bytes[..bytes.len().min(taken + 1)], "{bytes:?}");
+            assert_eq!(bytes_of(run.as_mut_slice()), bytes);
+        }
+    }
+}

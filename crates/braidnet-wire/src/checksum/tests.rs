@@ -196,7 +196,34 @@ fn copies_of_different_lengths_are_the_callers_fault() {
     copy_and_sum(&mut [0; 3], &[0; 4]);
 }
 
+/// Eight bytes at a time, all ones often: carries run through, and round.
+fn address_bytes() -> impl Strategy<Value = [u8; 16]> {
+    let half = || prop_oneof![Just(0u64), Just(u64::MAX), Just(u64::MAX - 1), any::<u64>()];
+    (half(), half()).prop_map(|(a, b)| {
+        let halves = u128::from(a) << 64 | u128::from(b);
+        halves.to_be_bytes()
+    })
+}
+
 proptest! {
+    #[test]
+    fn pseudo_headers_lose_no_carry(
+        source in address_bytes(), destination in address_bytes(),
+        protocol: u8, len in prop_oneof![Just(0), Just(u32::MAX), any::<u32>()],
+    ) {
+        let bytes = [&source[..], &destination, &len.to_be_bytes(), &[0, 0, 0, protocol]].concat();
+        let (source, destination) = (Address::v6(source), Address::v6(destination));
+        prop_assert_eq!(Sum::pseudo_header(&source, &destination, protocol, len), Sum::of(&bytes));
+    }
+
+    #[test]
+    fn words_sum_like_their_bytes(before: u16, bytes: [u8; 20]) {
+        let (words, _) = bytes.as_chunks::<4>();
+        let words: [u32; 5] = core::array::from_fn(|index| u32::from_ne_bytes(words[index]));
+        let sum = Sum(before) + Sum::of(&bytes);
+        prop_assert_eq!(Sum(before).with_wire_words(words), sum);
+    }
+
     #[test]
     fn all_implementations_agree(
         bytes in proptest::collection::vec(any::<u8>(), 0..5000), skip in 0usize..64,

@@ -334,6 +334,8 @@ proptest! {
         prop_assert_eq!((parsed.source_port, parsed.destination_port), ports);
         prop_assert_eq!(parsed.header, header);
         prop_assert_eq!(parsed.header_len, len);
+        prop_assert_eq!(super::ports(&out[..len]), Ok(ports));
+        prop_assert_eq!(parse_as(Layout::Other, &out[..len]), None);
         let usual = parse_usual(&out[..len]);
         prop_assert_eq!(usual.is_some(), len == 20 || (len == 32 && header.present == TcpHeader::HAS_TIMESTAMPS));
         prop_assert!(usual.is_none_or(|usual| Ok(usual) == parse_unusual(&out[..len])));
