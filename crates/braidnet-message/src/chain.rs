@@ -106,25 +106,44 @@ impl Message {
     pub fn read(&mut self, to: &mut [u8], pool: &mut Pool) -> usize {
         let head = self.node();
         let copied = head.read(to);
-        if head.next().is_some() && head.len() == 0 {
-            copied + self.read_rest(&mut to[copied..], pool)
-        } else {
-            copied
+        match head.next() {
+            Some(next) if head.len() == 0 => copied + self.read_rest(next, &mut to[copied..], pool),
+            _ => copied,
         }
     }
 
-    /// The same where nothing is left of the first block, and others follow.
+    /// The same where nothing is left of the first block, and others follow, of which `first` is the first.
     #[inline(never)]
-    fn read_rest(&mut self, to: &mut [u8], pool: &mut Pool) -> usize {
-        let mut copied = 0;
-        while self.is_empty()
-            && let Some(rest) = self.take_continuation()
-        {
-            copied += rest.node().read(&mut to[copied..]);
-            rest.node().copy_metadata(self.node());
-            pool.free(mem::replace(self, rest));
+    fn read_rest(&mut self, first: NonNull<Node>, to: &mut [u8], pool: &mut Pool) -> usize {
+        let head = self.node();
+        let (mut before, mut copied) = (head, 0);
+        // SAFETY: the nodes of a chain are valid, and held through its head.
+        let mut block = unsafe { first.as_ref() };
+        loop {
+            copied += block.read(&mut to[copied..]);
+            match block.next() {
+                Some(next) if block.len() == 0 => {
+                    before = block;
+                    // SAFETY: as above.
+                    block = unsafe { next.as_ref() };
+                }
+                _ => break,
+            }
         }
-        self.set_segment_bytes(0);
+        block.copy_metadata(head);
+        block.segment_bytes.set(0);
+        // Of what was behind the head, all but what is left of this block and what follows it has been copied.
+        block
+            .rest_len
+            .set(head.rest_len.get() - copied - block.len());
+        block.last.set(head.last.get());
+        let Some(node) = before.next() else {
+            return copied;
+        };
+        before.set_next(None);
+        // SAFETY: the node was a message before it was pushed, and nothing points to it any more.
+        let rest = unsafe { Message::from_node(node) };
+        pool.free(mem::replace(self, rest));
         copied
     }
 

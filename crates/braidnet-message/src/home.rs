@@ -10,7 +10,7 @@ use crate::arena::{Arena, Slab};
 use crate::away::{Away, Lodgers};
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
 use crate::returns::{Linked, Returns};
-use crate::sync::{AtomicPtr, AtomicU8, Ordering};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 thread_local! {
     /// The innermost pool bound on this thread, whose `Home::below` leads to the next one; null if none is bound.
@@ -70,6 +70,8 @@ struct Local {
     slabs: Cell<Vec<Slab>>,
     /// A [`Scarcity`]. Written by whoever uses the pool; atomic, so that reading it takes no look at who that is.
     scarcity: AtomicU8,
+    /// Nodes that could not be handed out. Likewise.
+    refused: AtomicU64,
     counts: Counts,
 }
 
@@ -96,7 +98,6 @@ pub enum Scarcity {
 struct Counts {
     allocated: Cell<u64>,
     carved: Cell<u64>,
-    refused: Cell<u64>,
     away: Cell<u64>,
     returned: Cell<u64>,
 }
@@ -142,6 +143,7 @@ impl Home {
                 guards: Cell::new(0),
                 slabs: Cell::new(Vec::new()),
                 scarcity: AtomicU8::new(Scarcity::Ample as u8),
+                refused: AtomicU64::new(0),
                 counts: Counts::default(),
             },
             shared: Shared {
@@ -171,7 +173,7 @@ impl Home {
         PoolCounters {
             allocated: counts.allocated.get(),
             recycled: counts.allocated.get() - counts.carved.get(),
-            refused: counts.refused.get(),
+            refused: self.refused(),
             away: counts.away.get() + u64::from(self.local.collected.get()),
             returned: counts.returned.get(),
             slab_bytes,
@@ -191,24 +193,32 @@ impl Home {
     /// Nodes that could not be handed out.
     #[inline]
     pub fn refused(&self) -> u64 {
-        self.local.counts.refused.get()
+        self.local.refused.load(Ordering::Relaxed)
     }
 
     /// Counts a refusal.
     #[cold]
     pub fn refuse<T>(&self) -> Option<T> {
-        add(&self.local.counts.refused, 1);
+        let refused = self.refused() + 1;
+        self.local.refused.store(refused, Ordering::Relaxed);
         None
     }
 
-    /// Takes a free node of `class`, or of a larger one if the arena is spent; `None` if there is none.
+    /// Takes the newest node of `class` off its free list; if that is empty, ask [elsewhere](Home::take_elsewhere).
     #[inline]
     pub fn take(&self, class: usize) -> Option<NonNull<Node>> {
-        let at_hand = self.local.lodgers[class].pop().or_else(|| self.pop(class));
-        let node = match at_hand {
-            Some(node) => node,
-            None => self.refill(class)?,
-        };
+        let node = self.local.lodgers[class]
+            .pop()
+            .or_else(|| self.pop(class))?;
+        add(&self.local.counts.allocated, 1);
+        Some(node)
+    }
+
+    /// Takes a node when the free list of `class` is empty: of a larger class if the arena is spent; `None` if there is none.
+    #[cold]
+    #[inline(never)]
+    pub fn take_elsewhere(&self, class: usize) -> Option<NonNull<Node>> {
+        let node = self.refill(class)?;
         add(&self.local.counts.allocated, 1);
         Some(node)
     }
@@ -249,8 +259,6 @@ impl Home {
     }
 
     /// Finds a node when the free list of `class` is empty.
-    #[cold]
-    #[inline(never)]
     fn refill(&self, class: usize) -> Option<NonNull<Node>> {
         self.take_returns();
         let at_hand = |class| self.pop(class).or_else(|| self.carve(class));
@@ -549,6 +557,13 @@ impl Linked for Node {
     }
 }
 
+/// Works with the home of the innermost pool that is bound on this thread, if there is one.
+#[inline]
+pub(crate) fn with_bound(work: impl FnOnce(Option<&Home>)) {
+    // SAFETY: a home that is bound is not freed, even if its pool is gone.
+    work(unsafe { CURRENT.get().as_ref() });
+}
+
 /// Gives a free node back: to this thread's innermost pool if it is from there, by way of it if it is not, or to its home
 /// if no pool is bound here.
 ///
@@ -556,18 +571,16 @@ impl Linked for Node {
 /// The caller gives up `node`, which nobody else holds and whose block nobody views.
 #[inline]
 pub(crate) unsafe fn give_back(node: NonNull<Node>) {
-    let current = CURRENT.get();
-    // SAFETY: a home that is bound is not freed, even if its pool is gone.
-    match unsafe { current.as_ref() } {
+    with_bound(|home| match home {
         // SAFETY: the caller's promise; the home is bound here.
-        Some(bound) => unsafe { bound.keep(node) },
+        Some(home) => unsafe { home.keep(node) },
         None => {
             // SAFETY: the caller promises a valid node.
             let free = unsafe { node.as_ref() };
             free.head_chain(node, 1);
             Home::send_back(free.home.get(), node, node, 1);
         }
-    }
+    });
 }
 
 #[cold]

@@ -4,7 +4,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use crate::home::give_back;
+use crate::home::{give_back, with_bound};
 use crate::node::{Node, count_one_less};
 use crate::sync::Ordering;
 
@@ -164,11 +164,22 @@ impl Message {
         if n > self.tailroom() || !node.is_unique() {
             return None;
         }
+        // SAFETY: looked at just now.
+        Some(unsafe { self.grow(n) })
+    }
+
+    /// As [`append`](Message::append), where it is known that it may be.
+    ///
+    /// # Safety
+    /// The block is unique, and the tailroom at least `n`.
+    #[inline]
+    pub(crate) unsafe fn grow(&mut self, n: usize) -> &mut [u8] {
+        let node = self.node();
         let end = node.end.get();
         let grown = end + n as u32;
         node.end.set(grown);
-        // SAFETY: the block is unique, and the borrow of the message lasts as long as the slice.
-        Some(unsafe { self.slice_mut(end, grown) })
+        // SAFETY: the caller's promise, and the borrow of the message lasts as long as the slice.
+        unsafe { self.slice_mut(end, grown) }
     }
 
     /// Bytes of the buffer, to be written.
@@ -211,9 +222,7 @@ impl Drop for Message {
     #[inline]
     fn drop(&mut self) {
         let node = self.node();
-        if node.next().is_some() {
-            release_chain(self.node);
-        } else if !node.is_view() && node.refs.load(Ordering::Acquire) == 1 {
+        if node.next().is_none() && !node.is_view() && node.refs.load(Ordering::Acquire) == 1 {
             // SAFETY: this message was the only one of the block and of the node.
             unsafe { give_back(self.node) };
         } else {
@@ -224,31 +233,45 @@ impl Drop for Message {
 
 /// Gives up the message of `node` and its continuation.
 #[inline(never)]
-fn release_chain(node: NonNull<Node>) {
-    let mut next = Some(node);
-    while let Some(node) = next {
-        // SAFETY: the chain is given up by the message that is dropped, its nodes are valid.
-        next = unsafe { node.as_ref() }.next();
-        release(node);
-    }
-}
-
-/// Gives up the message of `node`.
-#[inline(never)]
 fn release(node: NonNull<Node>) {
-    // SAFETY: `release_to` calls free what is.
-    let home = |free| unsafe { give_back(free) };
-    // SAFETY: given up by the message that is dropped.
-    unsafe { release_to(node, home) };
+    with_bound(|home| match home {
+        Some(home) => {
+            // SAFETY: `release_to` calls free what is, and the home is bound here.
+            let keep = |free| unsafe { home.keep(free) };
+            // SAFETY: given up by the message that is dropped.
+            unsafe { release_to(node, keep) }
+        }
+        None => {
+            // SAFETY: `release_to` calls free what is.
+            let send = |free| unsafe { give_back(free) };
+            // SAFETY: given up by the message that is dropped.
+            unsafe { release_to(node, send) }
+        }
+    });
 }
 
-/// Gives up the message of `node`, without its continuation: its count on the block, and the node itself if it is a view. What is
+/// Gives up the message of `node` and its continuation: of each block its count, and the node itself if it is a view. What is
 /// free then goes `home`: nobody else holds it, and nobody views its block.
 ///
 /// # Safety
 /// The caller gives up `node`, valid, that its message alone points to.
 #[inline]
 pub(crate) unsafe fn release_to(node: NonNull<Node>, home: impl Fn(NonNull<Node>)) {
+    let mut next = Some(node);
+    while let Some(node) = next {
+        // SAFETY: the nodes of a chain are valid, and given up with their head.
+        next = unsafe { node.as_ref() }.next();
+        // SAFETY: likewise.
+        unsafe { release_one_to(node, &home) };
+    }
+}
+
+/// The same without the continuation.
+///
+/// # Safety
+/// As for [`release_to`].
+#[inline]
+unsafe fn release_one_to(node: NonNull<Node>, home: impl Fn(NonNull<Node>)) {
     // SAFETY: the caller's promise.
     let view = unsafe { node.as_ref() };
     let owner = view.owner.get();

@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::message::Message;
-use crate::node::NOTE_WORDS;
+use crate::node::{Label, NOTE_WORDS, Place};
 
 /// The type of a message (ASX §2.3): data, or news about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,55 +26,71 @@ impl Message {
     /// Data, control or high priority.
     #[inline]
     pub fn kind(&self) -> Kind {
-        self.node().kind.get()
+        self.node().label.get().kind
     }
 
     /// Sets the kind.
     #[inline]
     pub fn set_kind(&mut self, kind: Kind) {
-        self.node().kind.set(kind);
+        let label = &self.node().label;
+        label.set(Label {
+            kind,
+            ..label.get()
+        });
     }
 
     /// The priority band in its queue: 0 is ordinary, higher is served first.
     #[inline]
     pub fn band(&self) -> u8 {
-        self.node().band.get()
+        self.node().label.get().band
     }
 
     /// Sets the priority band.
     #[inline]
     pub fn set_band(&mut self, band: u8) {
-        self.node().band.set(band);
+        let label = &self.node().label;
+        label.set(Label {
+            band,
+            ..label.get()
+        });
     }
 
     /// The index of the bucket that the message's connection lies in.
     #[inline]
     pub fn bucket(&self) -> u16 {
-        self.node().bucket.get()
+        self.node().label.get().bucket
     }
 
     /// Sets the bucket.
     #[inline]
     pub fn set_bucket(&mut self, bucket: u16) {
-        self.node().bucket.set(bucket);
+        let label = &self.node().label;
+        label.set(Label {
+            bucket,
+            ..label.get()
+        });
     }
 
     /// The connection, as the owner of the connection table names it: found once at entry and carried (PPF §4).
     #[inline]
     pub fn connection(&self) -> u64 {
-        self.node().connection.get()
+        self.node().place.get().connection
     }
 
     /// Sets the connection.
     #[inline]
     pub fn set_connection(&mut self, connection: u64) {
-        self.node().connection.set(connection);
+        let place = &self.node().place;
+        place.set(Place {
+            connection,
+            ..place.get()
+        });
     }
 
     /// The offset in the stream, or the position in the window, of the message's first byte.
     #[inline]
     pub fn position(&self) -> u64 {
-        self.node().position.get()
+        self.node().place.get().position
     }
 
     /// Payload bytes of each segment of a train, 0 if the message is none.
@@ -106,19 +122,27 @@ impl Message {
     /// Sets the position.
     #[inline]
     pub fn set_position(&mut self, position: u64) {
-        self.node().position.set(position);
+        let place = &self.node().place;
+        place.set(Place {
+            position,
+            ..place.get()
+        });
     }
 
     /// The number under which the message rejoins its order (PLP §4.2).
     #[inline]
     pub fn ticket(&self) -> u64 {
-        self.node().ticket.get()
+        self.node().place.get().ticket
     }
 
     /// Sets the ticket.
     #[inline]
     pub fn set_ticket(&mut self, ticket: u64) {
-        self.node().ticket.set(ticket);
+        let place = &self.node().place;
+        place.set(Place {
+            ticket,
+            ..place.get()
+        });
     }
 
     /// A copy of the note: what a module's order-free part has left to its ordered part.

@@ -40,21 +40,16 @@ pub(crate) struct Node {
     pub owner: Cell<*const Node>,
     /// Where the node returns to.
     pub home: Cell<*const Home>,
+    pub label: Cell<Label>,
     /// Index into [`CAPACITY`].
     pub class: Cell<u8>,
-    pub kind: Cell<Kind>,
-    pub band: Cell<u8>,
-    /// Index of the bucket that the message's connection lies in.
-    pub bucket: Cell<u16>,
     /// The sum of `sum_start..sum_end`.
     pub sum: Cell<u16>,
     /// Offsets in the block between which the sum is known: empty if none is. Always within `start..end`.
     pub sum_start: Cell<u32>,
     pub sum_end: Cell<u32>,
 
-    pub connection: Cell<u64>,
-    pub position: Cell<u64>,
-    pub ticket: Cell<u64>,
+    pub place: Cell<Place>,
     /// Bytes in the continuation blocks, in a head whose `next` is set; a count of nodes, in the first of a
     /// [chain](Node::head_chain) that comes home.
     pub rest_len: Cell<usize>,
@@ -69,9 +64,42 @@ pub(crate) struct Node {
     pub notes: UnsafeCell<[u64; NOTE_WORDS]>,
 }
 
+/// Metadata that every message has its own of, in one word to be copied and cleared at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Label {
+    /// Index of the bucket that the message's connection lies in.
+    pub bucket: u16,
+    pub kind: Kind,
+    pub band: u8,
+}
+
+impl Label {
+    const CLEAR: Label = Label {
+        bucket: 0,
+        kind: Kind::Data,
+        band: 0,
+    };
+}
+
+/// Metadata that says where a message belongs, likewise.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub connection: u64,
+    pub position: u64,
+    pub ticket: u64,
+}
+
+impl Place {
+    const CLEAR: Place = Place {
+        connection: 0,
+        position: 0,
+        ticket: 0,
+    };
+}
+
 const _: () = {
     assert!(
-        offset_of!(Node, connection) == 64,
+        offset_of!(Node, place) == 64,
         "the hot fields fill one cache line"
     );
     assert!(size_of::<Node>() == NODE_SIZE);
@@ -127,14 +155,8 @@ pub(crate) const NODE_ALIGN: usize = Layout::new::<Node>().align();
 /// The smallest class with a block of at least `need` bytes; `None` if there is none.
 #[inline]
 pub(crate) fn class_for(need: usize) -> Option<usize> {
-    if need > MAX_BLOCK {
-        return None;
-    }
-    let mut class = 1;
-    for capacity in &CAPACITY[1..CLASSES - 1] {
-        class += usize::from(need > *capacity);
-    }
-    Some(class)
+    // Sizes that are asked for in a row are alike, so the processor knows how far this goes.
+    (1..CLASSES).find(|class| need <= CAPACITY[*class])
 }
 
 impl Node {
@@ -149,16 +171,12 @@ impl Node {
             next: UnsafeCell::new(None),
             owner: Cell::new(core::ptr::null()),
             home: Cell::new(home),
+            label: Cell::new(Label::CLEAR),
             class: Cell::new(class as u8),
-            kind: Cell::new(Kind::Data),
-            band: Cell::new(0),
-            bucket: Cell::new(0),
             sum: Cell::new(0),
             sum_start: Cell::new(0),
             sum_end: Cell::new(0),
-            connection: Cell::new(0),
-            position: Cell::new(0),
-            ticket: Cell::new(0),
+            place: Cell::new(Place::CLEAR),
             rest_len: Cell::new(0),
             last: Cell::new(None),
             front: Cell::new(0),
@@ -240,22 +258,18 @@ impl Node {
     /// Sets the metadata that a fresh message finds cleared.
     #[inline]
     pub fn clear_metadata(&self) {
-        self.kind.set(Kind::Data);
-        self.band.set(0);
-        self.bucket.set(0);
-        self.connection.set(0);
-        self.position.set(0);
-        self.ticket.set(0);
+        self.label.set(Label::CLEAR);
+        self.place.set(Place::CLEAR);
         self.segment_bytes.set(0);
     }
 
-    /// Makes the free node at `this` an empty message in its own block, `headroom` bytes behind the block's start.
+    /// Makes the free node at `this`, of `class`, an empty message in its own block, `headroom` bytes behind the block's start.
     ///
     /// # Safety
-    /// `this` points to a carved node that nobody else holds, with the provenance of its whole stride, and
-    /// `headroom` is at most the capacity of its class.
+    /// `this` points to a carved node of that class that nobody else holds, with the provenance of its whole stride, and
+    /// `headroom` is at most the capacity of the class.
     #[inline]
-    pub unsafe fn reset_as_block(this: NonNull<Node>, headroom: usize) {
+    pub unsafe fn reset_as_block(this: NonNull<Node>, class: usize, headroom: usize) {
         // SAFETY: the block lies behind the node in the same stride, by the caller's promise.
         let block = unsafe { this.cast::<u8>().add(NODE_SIZE) };
         // SAFETY: the caller promises a valid node.
@@ -263,8 +277,7 @@ impl Node {
         node.block.set(block.as_ptr());
         node.start.set(headroom as u32);
         node.end.set(headroom as u32);
-        node.capacity
-            .set(CAPACITY[node.class.get() as usize] as u32);
+        node.capacity.set(CAPACITY[class] as u32);
         node.owner.set(this.as_ptr());
         node.clear();
     }
@@ -290,11 +303,13 @@ impl Node {
         node.segment_bytes.set(0);
         // What another message sees is not to be written any more.
         of.front.set(0);
-        node.clear_sum();
-        if start <= of.sum_start.get() && of.sum_end.get() <= end {
+        let (sum_start, sum_end) = (of.sum_start.get(), of.sum_end.get());
+        if start <= sum_start && sum_end <= end {
             node.sum.set(of.sum.get());
-            node.sum_start.set(of.sum_start.get());
-            node.sum_end.set(of.sum_end.get());
+            node.sum_start.set(sum_start);
+            node.sum_end.set(sum_end);
+        } else {
+            node.clear_sum();
         }
         node.copy_metadata(of);
         // SAFETY: `of` holds a count on its owner, so the owner is alive.
@@ -322,12 +337,8 @@ impl Node {
     /// Copies kind, band, bucket, connection, position and ticket.
     #[inline]
     pub fn copy_metadata(&self, from: &Node) {
-        self.kind.set(from.kind.get());
-        self.band.set(from.band.get());
-        self.bucket.set(from.bucket.get());
-        self.connection.set(from.connection.get());
-        self.position.set(from.position.get());
-        self.ticket.set(from.ticket.get());
+        self.label.set(from.label.get());
+        self.place.set(from.place.get());
     }
 }
 

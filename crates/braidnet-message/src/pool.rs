@@ -74,9 +74,11 @@ impl Pool {
         let Some(class) = headroom.checked_add(size).and_then(class_for) else {
             return home.refuse();
         };
-        let node = home.take(class)?;
+        let Some(node) = home.take(class) else {
+            return allocate_elsewhere(home, class, headroom);
+        };
         // SAFETY: the node was free and is from a class whose blocks hold `headroom`.
-        unsafe { Node::reset_as_block(node, headroom) };
+        unsafe { Node::reset_as_block(node, class, headroom) };
         // SAFETY: the node is ours alone and complete.
         Some(unsafe { Message::from_node(node) })
     }
@@ -88,16 +90,20 @@ impl Pool {
 
     /// The same, with at least `size` bytes for the copy and what comes behind it, and with the copy's
     /// [sum](Message::sum), made in the same pass. `None` also if `bytes` are more than `size`.
-    #[inline]
     pub fn copy_from_slice_summed(
         &mut self,
         headroom: usize,
         bytes: &[u8],
         size: usize,
     ) -> Option<Message> {
+        if bytes.len() > size {
+            return None;
+        }
         let mut message = self.allocate(headroom, size)?;
-        let sum = copy_and_sum(message.append(bytes.len())?, bytes);
-        message.set_sum(Some(sum));
+        // SAFETY: a fresh message is unique, and has at least this room.
+        let sum = copy_and_sum(unsafe { message.grow(bytes.len()) }, bytes);
+        let end = headroom + bytes.len();
+        message.node().set_sum(sum, headroom as u32, end as u32);
         Some(message)
     }
 
@@ -119,11 +125,13 @@ impl Pool {
     /// The caller holds `of`, and `start..end` lies within what it sees.
     #[inline]
     pub(crate) unsafe fn view(&mut self, of: &Node, start: u32, end: u32) -> Option<Message> {
-        let node = self.home().take(VIEW_CLASS)?;
-        // SAFETY: the node was free; the rest is the caller's promise.
-        unsafe { Node::reset_as_view(node, of, start, end) };
-        // SAFETY: the node is ours alone and complete.
-        Some(unsafe { Message::from_node(node) })
+        let home = self.home();
+        match home.take(VIEW_CLASS) {
+            // SAFETY: the node was free; the rest is the caller's promise.
+            Some(node) => Some(unsafe { view_in(node, of, start, end) }),
+            // SAFETY: the caller's promise.
+            None => unsafe { view_elsewhere(home, of, start, end) },
+        }
     }
 
     /// A message that views `bytes`, which are never written. Nobody counts such views: any number of processors may make and
@@ -144,7 +152,9 @@ impl Pool {
         if u32::try_from(bytes.len()).is_err() {
             return home.refuse();
         }
-        let node = home.take(VIEW_CLASS)?;
+        let node = home
+            .take(VIEW_CLASS)
+            .or_else(|| home.take_elsewhere(VIEW_CLASS))?;
         // SAFETY: the node was free.
         unsafe { Node::reset_as_static(node, bytes) };
         // SAFETY: the node is ours alone and complete.
@@ -152,18 +162,12 @@ impl Pool {
     }
 
     /// Takes a message back, as where one is dropped while this pool is [bound](Pool::bind).
-    #[inline]
     pub fn free(&mut self, message: Message) {
         let home = self.home();
         // SAFETY: `release_to` calls free what is, and the home is ours to use.
         let keep = |free| unsafe { home.keep(free) };
-        let mut next = Some(message.into_node());
-        while let Some(node) = next {
-            // SAFETY: the chain is given up, its nodes are valid.
-            next = unsafe { node.as_ref() }.next();
-            // SAFETY: likewise.
-            unsafe { release_to(node, keep) };
-        }
+        // SAFETY: given up by the caller.
+        unsafe { release_to(message.into_node(), keep) };
     }
 
     /// Sends the messages of other pools that were dropped here, and that this one does not use again, home without waiting
@@ -181,7 +185,8 @@ impl Pool {
     /// Nodes that could not be handed out so far: [`PoolCounters::refused`] alone, for whoever asks often.
     #[inline]
     pub fn refused(&self) -> u64 {
-        self.home().refused()
+        // SAFETY: the home is not freed before `Pool::drop`.
+        unsafe { self.home.as_ref() }.refused()
     }
 
     /// How scarce its buffers are.
@@ -214,6 +219,43 @@ impl Pool {
         }
         home
     }
+}
+
+/// As [`Pool::allocate`] where the free list of `class` is empty. Away from the usual way, so that it costs that nothing.
+#[cold]
+#[inline(never)]
+fn allocate_elsewhere(home: &Home, class: usize, headroom: usize) -> Option<Message> {
+    let node = home.take_elsewhere(class)?;
+    // SAFETY: nodes are valid, and this one is ours.
+    let class = usize::from(unsafe { node.as_ref() }.class.get());
+    // SAFETY: the node was free and is from a class whose blocks hold `headroom`: that asked for, or a larger one.
+    unsafe { Node::reset_as_block(node, class, headroom) };
+    // SAFETY: the node is ours alone and complete.
+    Some(unsafe { Message::from_node(node) })
+}
+
+/// As [`Pool::view`] where there is no free node for it, likewise.
+///
+/// # Safety
+/// As for [`Pool::view`].
+#[cold]
+#[inline(never)]
+unsafe fn view_elsewhere(home: &Home, of: &Node, start: u32, end: u32) -> Option<Message> {
+    let node = home.take_elsewhere(VIEW_CLASS)?;
+    // SAFETY: the node was free; the rest is the caller's promise.
+    Some(unsafe { view_in(node, of, start, end) })
+}
+
+/// The message of a view in `node`.
+///
+/// # Safety
+/// `node` is free and the caller's; `of`, `start` and `end` as for [`Pool::view`].
+#[inline]
+unsafe fn view_in(node: NonNull<Node>, of: &Node, start: u32, end: u32) -> Message {
+    // SAFETY: the caller's promise.
+    unsafe { Node::reset_as_view(node, of, start, end) };
+    // SAFETY: the node is the caller's alone and complete.
+    unsafe { Message::from_node(node) }
 }
 
 impl Drop for Pool {

@@ -31,6 +31,16 @@ impl Run {
     /// Adds a message at the end.
     #[inline]
     pub fn push(&mut self, message: Message) {
+        if self.messages.len() == self.messages.capacity() {
+            return self.grow_and_push(message);
+        }
+        self.messages.push(message);
+    }
+
+    /// Away from the usual way, so that it costs that nothing.
+    #[cold]
+    #[inline(never)]
+    fn grow_and_push(&mut self, message: Message) {
         self.messages.push(message);
     }
 
@@ -44,6 +54,20 @@ impl Run {
     #[inline]
     pub fn append(&mut self, other: &mut Run) {
         self.messages.append(&mut other.messages);
+    }
+
+    /// Takes over all messages of `other`, which gets the capacity of this run for them. What this run held is dropped.
+    #[inline]
+    pub fn take_over(&mut self, other: &mut Run) {
+        self.clear();
+        // Not one exchange of all three words: a length that has just been written, loaded together with another word,
+        // would keep the processor waiting until the write has reached the cache.
+        let len = other.messages.len();
+        // SAFETY: none is at most the capacity. The messages are this run's from here on.
+        unsafe { other.messages.set_len(0) };
+        core::mem::swap(&mut self.messages, &mut other.messages);
+        // SAFETY: as many messages lie there, initialised, and nobody else counts them.
+        unsafe { self.messages.set_len(len) };
     }
 
     /// Takes all messages, in order. What the iterator still holds when it is dropped is dropped with it.

@@ -78,7 +78,7 @@ impl Message {
 }
 
 impl Node {
-    fn set_sum(&self, sum: Sum, start: u32, end: u32) {
+    pub(crate) fn set_sum(&self, sum: Sum, start: u32, end: u32) {
         self.sum.set(sum.0);
         self.sum_start.set(start);
         self.sum_end.set(end);

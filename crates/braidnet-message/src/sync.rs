@@ -5,5 +5,5 @@ pub(crate) use loom::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{
-    AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering,
+    AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };

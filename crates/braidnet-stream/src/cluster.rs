@@ -7,7 +7,7 @@ use crate::module::{Direction, ModuleId};
 use crate::pass::Pass;
 use crate::perimeter::Buckets;
 use crate::queues::{QueueId, Queues, reserve};
-use crate::stream::Stream;
+use crate::stream::{Links, Stream};
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_wire::time::Instant;
 use std::sync::Arc;
@@ -230,7 +230,7 @@ impl Cluster {
             queues: &mut self.queues,
             counters: &self.counters,
             stream: &self.stream,
-            links: &self.stream.module(ModuleId(0)).core_links,
+            links: Links::NONE,
             deadline: Instant::MAX,
         };
         self.pass.expire(&mut cx);

@@ -287,10 +287,10 @@ impl Pass {
             if run.is_empty() {
                 return;
             }
-            queue = site.stay;
-            if !queue.is_in(self.here) || cx.queues.ready() & site.up_to_stay != 0 {
-                return cx.queues.append(queue, run);
+            if site.stay_bit & self.here == 0 || cx.queues.ready() & site.up_to_stay != 0 {
+                return cx.queues.append(site.stay, run);
             }
+            queue = site.stay;
         }
     }
 

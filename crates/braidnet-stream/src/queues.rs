@@ -115,7 +115,7 @@ impl Queues {
         self.ready |= queue.bit();
         let target = self.run(queue);
         if target.is_empty() {
-            core::mem::swap(target, run);
+            target.take_over(run);
         } else {
             target.append(run);
         }
@@ -126,7 +126,7 @@ impl Queues {
     pub(crate) fn exchange(&mut self, queue: QueueId, empty: &mut Run) {
         debug_assert!(empty.is_empty());
         self.ready &= !queue.bit();
-        core::mem::swap(self.run(queue), empty);
+        empty.take_over(self.run(queue));
     }
 
     pub(crate) fn len(&self, queue: QueueId) -> usize {

@@ -23,13 +23,27 @@ impl<'c> Session<'_, 'c> {
     /// that worked settle, until that makes no more work. `inner` is empty before and after.
     #[inline]
     pub(crate) fn run(mut self, came: Option<Came<'_, 'c>>, inner: &mut Run) {
-        // What came for the cores from outside may be for other buckets; what is for this one is done in the same entry.
         let outside = self.cx.queues.ready() & self.cores;
-        let aside = if outside == 0 {
-            0
+        if outside == 0 {
+            self.work_through(came, inner);
         } else {
-            self.work.set_aside(self.cx.queues, outside, self.bucket.id)
-        };
+            self.run_aside(outside, came, inner);
+        }
+    }
+
+    /// The same where something has come from outside for the cores `outside`. It may be for other buckets; what is for this one is
+    /// done in the same entry.
+    #[inline(never)]
+    fn run_aside(mut self, outside: u64, came: Option<Came<'_, 'c>>, inner: &mut Run) {
+        let aside = self.work.set_aside(self.cx.queues, outside, self.bucket.id);
+        self.work_through(came, inner);
+        if aside > 0 {
+            self.work.put_back(self.cx.queues, aside);
+        }
+    }
+
+    #[inline]
+    fn work_through(&mut self, came: Option<Came<'_, 'c>>, inner: &mut Run) {
         self.cx.bucket = Some(self.bucket.id);
         self.cx.deadline = self.bucket.deadline;
         // The modules that worked and have not settled.
@@ -54,9 +68,6 @@ impl<'c> Session<'_, 'c> {
         }
         self.cx.bucket = None;
         self.bucket.deadline = self.cx.deadline;
-        if aside > 0 {
-            self.work.put_back(self.cx.queues, aside);
-        }
         self.work.arm(self.bucket);
     }
 

@@ -50,6 +50,21 @@ pub(crate) struct Ways {
     others: Vec<QueueId>,
 }
 
+impl Links {
+    /// Those of no function.
+    pub(crate) const NONE: &Links = &Links {
+        counter_base: 0,
+        up: Ways {
+            first: QueueId::HEAD,
+            others: Vec::new(),
+        },
+        down: Ways {
+            first: QueueId::TAIL,
+            others: Vec::new(),
+        },
+    };
+}
+
 impl Ways {
     /// `end` stands in for an empty list.
     fn new(ways: &[QueueId], end: QueueId) -> Ways {
@@ -85,13 +100,16 @@ pub(crate) struct Step {
     pub(crate) stage: Stage,
 }
 
-/// Everything that serving the queue of one function needs to know, in one place.
+/// Everything that serving the queue of one function needs to know, in one place: two cache lines.
+#[repr(align(64))]
 pub(crate) struct Site {
     pub(crate) step: Step,
     /// The queue that it is the site of.
     pub(crate) queue: QueueId,
     /// Where what stays in the run goes.
     pub(crate) stay: QueueId,
+    /// That queue, as a mask.
+    pub(crate) stay_bit: u64,
     /// That queue and all that are served before it, as a mask.
     pub(crate) up_to_stay: u64,
     pub(crate) links: Links,
@@ -243,6 +261,7 @@ impl StreamBuilder {
                 step,
                 queue: QueueId(index as u8),
                 stay,
+                stay_bit: stay.bit(),
                 up_to_stay: stay.and_lower(),
                 links: entry.links_of(step.stage).clone(),
                 code: entry.code.clone(),

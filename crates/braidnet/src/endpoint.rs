@@ -13,7 +13,10 @@ pub(crate) struct Endpoint {
     pub(crate) id: ConnectionId,
     pub(crate) tuple: Tuple,
     pub(crate) state: Phase,
-    received: VecDeque<Message>,
+    /// What has come first; apart from the others, as there are seldom any.
+    front: Option<Message>,
+    /// What has come after it.
+    behind: VecDeque<Message>,
     received_bytes: usize,
     /// Bytes that were read and not reported yet.
     unreported: u32,
@@ -49,7 +52,8 @@ impl Endpoint {
             id,
             tuple,
             state: Phase::Opening,
-            received: VecDeque::new(),
+            front: None,
+            behind: VecDeque::new(),
             received_bytes: 0,
             unreported: 0,
             space: 0,
@@ -91,41 +95,72 @@ impl Endpoint {
         self.received_bytes
     }
 
-    /// Data has come. Where what came before has not been read, little is put with it.
+    /// Data has come.
     #[inline]
     pub(crate) fn push(&mut self, message: Message) {
         self.received_bytes += message.total_len();
-        if let Some(last) = self.received.back_mut()
-            && last.absorb(&message)
-        {
-            return;
+        if self.front.is_none() {
+            self.front = Some(message);
+        } else {
+            self.push_behind(message);
         }
-        self.received.push_back(message);
+    }
+
+    /// Data has come, and what came before has not been read: little is put with it.
+    #[inline(never)]
+    fn push_behind(&mut self, message: Message) {
+        let last = self.behind.back_mut().or(self.front.as_mut());
+        if !last.is_some_and(|last| last.absorb(&message)) {
+            self.behind.push_back(message);
+        }
     }
 
     /// Copies received bytes out; how many. Blocks that have been read whole are freed to `pool`.
     #[inline]
     pub(crate) fn read(&mut self, to: &mut [u8], pool: &mut Pool) -> usize {
-        let mut copied = 0;
-        while copied < to.len()
-            && let Some(front) = self.received.front_mut()
-        {
-            copied += front.read(&mut to[copied..], pool);
-            if front.is_empty()
-                && let Some(spent) = self.received.pop_front()
-            {
-                pool.free(spent);
-            }
+        let mut copied = self.read_front(to, pool);
+        if copied < to.len() && self.front.is_some() {
+            copied += self.read_on(&mut to[copied..], pool);
         }
         self.took(copied);
         copied
     }
 
+    /// The same from one message after the other.
+    #[inline(never)]
+    fn read_on(&mut self, to: &mut [u8], pool: &mut Pool) -> usize {
+        let mut copied = 0;
+        while copied < to.len() && self.front.is_some() {
+            copied += self.read_front(&mut to[copied..], pool);
+        }
+        copied
+    }
+
+    /// The same from the first message, which goes when it has been read whole.
+    #[inline]
+    fn read_front(&mut self, to: &mut [u8], pool: &mut Pool) -> usize {
+        let Some(front) = &mut self.front else {
+            return 0;
+        };
+        let copied = front.read(to, pool);
+        if front.is_empty()
+            && let Some(spent) = self.pop()
+        {
+            pool.free(spent);
+        }
+        copied
+    }
+
     /// Takes the next received message out whole.
     pub(crate) fn take(&mut self) -> Option<Message> {
-        let message = self.received.pop_front()?;
+        let message = self.pop()?;
         self.took(message.total_len());
         Some(message)
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Message> {
+        core::mem::replace(&mut self.front, self.behind.pop_front())
     }
 
     #[inline]
@@ -259,7 +294,7 @@ mod tests {
             }
             assert_eq!(heard, [&whole[..], &whole].concat(), "{part} at a time");
             assert_eq!(endpoint.unreported as usize, heard.len());
-            assert!(endpoint.received.is_empty());
+            assert!(endpoint.front.is_none() && endpoint.behind.is_empty());
         }
     }
 

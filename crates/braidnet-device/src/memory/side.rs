@@ -2,14 +2,14 @@
 
 use super::bell::{Bell, LastRing};
 use crate::{Counters, DeviceError, DropReason, Receiver, Transmitter};
-use braidnet_message::{Message, Pool, Run};
+use braidnet_message::{Drain, Message, Pool, Run};
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::spsc::{Consumer, Producer, ring};
 use std::cell::RefCell;
-use std::mem;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::{iter, mem};
 
 /// A direction for `depth` packets of at most `packet_max` bytes.
 pub fn direction(depth: usize, packet_max: usize) -> (MemoryTransmitter, MemoryReceiver) {
@@ -80,7 +80,11 @@ impl Line {
             return gate.lose(run);
         }
         if self.producer.room_for(run.len()) >= run.len() {
-            self.push(gate, run.drain());
+            let mut packets = run.drain();
+            self.push(gate, &mut packets);
+            if !packets.as_slice().is_empty() {
+                self.push_admitted(gate, packets);
+            }
         } else {
             self.fill_up(gate, run);
         }
@@ -95,13 +99,24 @@ impl Line {
             if room == 0 {
                 break;
             }
-            self.push(gate, run.drain_front(room));
+            self.push_admitted(gate, run.drain_front(room));
         }
     }
 
-    /// Takes packets for which there is room.
+    /// Takes packets for which there is room, up to the first that is to be dropped: usually all.
     #[inline]
-    fn push(&mut self, gate: &mut Gate, packets: impl Iterator<Item = Message>) {
+    fn push(&mut self, gate: &mut Gate, packets: &mut Drain<'_>) {
+        let mut bytes = 0;
+        let count = self.producer.push_iter(&mut iter::from_fn(|| {
+            bytes += gate.length_of(packets.as_slice().first()?)?;
+            packets.next().map(as_received)
+        }));
+        gate.counters.count_packets(count, bytes);
+    }
+
+    /// Takes packets for which there is room, and drops those that are to be dropped.
+    #[cold]
+    fn push_admitted(&mut self, gate: &mut Gate, packets: impl Iterator<Item = Message>) {
         let mut bytes = 0;
         let mut leaving = packets.filter_map(|message| gate.admit(message, &mut bytes));
         let count = self.producer.push_iter(&mut leaving);
@@ -121,18 +136,21 @@ struct Gate {
 }
 
 impl Gate {
-    /// The packet as it goes over the wire, its length added to `bytes`; `None` if it is dropped.
+    /// The length of a packet that may leave; `None` if it is to be dropped.
     #[inline]
-    fn admit(&mut self, mut message: Message, bytes: &mut usize) -> Option<Message> {
+    fn length_of(&self, message: &Message) -> Option<usize> {
         let length = message.total_len();
-        if length == 0 || length > self.packet_max {
+        (1..=self.packet_max).contains(&length).then_some(length)
+    }
+
+    /// The packet as it goes over the wire, its length added to `bytes`; `None` if it is dropped.
+    fn admit(&mut self, message: Message, bytes: &mut usize) -> Option<Message> {
+        let Some(length) = self.length_of(&message) else {
             self.refuse(message);
             return None;
-        }
+        };
         *bytes += length;
-        // The receiver finds what a real device would have given it.
-        message.forget();
-        Some(message)
+        Some(as_received(message))
     }
 
     /// Drops packets that nobody will ever receive.
@@ -151,6 +169,13 @@ impl Gate {
             _ => DropReason::TransmitOversize,
         });
     }
+}
+
+/// The packet as the receiver finds it: what a real device would have given it.
+#[inline]
+fn as_received(mut message: Message) -> Message {
+    message.forget();
+    message
 }
 
 impl Transmitter for MemoryTransmitter {
@@ -198,16 +223,17 @@ impl MemoryReceiver {
         self.ring.pop()
     }
 
-    /// Takes the next `ready` packets off the ring, in which there are as many.
+    /// Takes up to `max` packets off the ring.
     #[inline(never)]
-    fn take(&mut self, into: &mut Run, ready: usize) -> usize {
-        let mut bytes = 0;
-        for message in self.ring.drain(ready) {
+    fn take(&mut self, into: &mut Run, max: usize) -> usize {
+        let packets = self.ring.drain(max);
+        let (count, mut bytes) = (packets.size_hint().0, 0);
+        for message in packets {
             bytes += message.total_len();
             into.push(message);
         }
-        self.counters.count_packets(ready, bytes);
-        ready
+        self.counters.count_packets(count, bytes);
+        count
     }
 
     /// Counts a packet that was popped.
@@ -219,10 +245,10 @@ impl MemoryReceiver {
 impl Receiver for MemoryReceiver {
     #[inline]
     fn receive(&mut self, _pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        match self.ring.ready(max).min(max) {
-            0 => 0,
-            ready => self.take(into, ready),
+        if self.ring.is_empty() {
+            return 0;
         }
+        self.take(into, max)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

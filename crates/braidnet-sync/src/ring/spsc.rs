@@ -172,7 +172,7 @@ impl<T: Send> Producer<T> {
 
     /// Moves items out of `items` into the ring while there is room, and answers how many. No item is taken out of the iterator that
     /// does not fit.
-    #[inline]
+    #[inline(always)]
     pub fn push_iter(&mut self, items: &mut impl Iterator<Item = T>) -> usize {
         let start = self.tail;
         let publish = Publish(self);
