@@ -340,10 +340,10 @@ impl Home {
         // SAFETY: a home stays alive until its nodes are back, and this one is not.
         let theirs = unsafe { &(*foreign.home.get()).known.arena };
         let arena = &self.known.arena;
-        let may_stay = lodgers.len() < NODES_PER_SLAB[class]
+        let may_stay = Arc::ptr_eq(theirs, arena)
+            && lodgers.len() < NODES_PER_SLAB[class]
             // Where memory runs out, this pool must have some of its own.
             && !self.local.fresh[class].get().at.is_null()
-            && Arc::ptr_eq(theirs, arena)
             && arena.is_ample();
         if may_stay {
             lodgers.push(node);
