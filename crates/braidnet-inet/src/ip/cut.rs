@@ -89,7 +89,7 @@ impl Cutter {
         while let Some(mut segment) = left {
             left = segment.take_continuation();
             if self.put_headers(headers, &mut segment, left.is_none()) {
-                cx.put_next(segment);
+                cx.down(segment);
             } else {
                 cx.drop(segment, Counted::NoBuffer.counter());
             }
