@@ -82,7 +82,8 @@ impl Capabilities {
 pub trait Receiver: Send {
     /// Takes up to `max` waiting packets and appends them to `into` in the order of arrival; returns how many. Never
     /// blocks. Fewer than `max` means that nothing more waits, or that `pool` has no buffer left; in the latter case
-    /// the packets stay where they are, and nothing is dropped here.
+    /// the packets stay where they are, and nothing is dropped here. Each message is one packet, none a
+    /// [train](braidnet_message::Message::segment_bytes).
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize;
 
     /// What becomes readable when a packet arrives, to sleep on; `None` for devices in memory.

@@ -15,7 +15,7 @@ use crate::join::Joiner;
 use crate::notes::{Datagram, Frame};
 use crate::room;
 use crate::sift::{Verdict, sift, sift_usual};
-use braidnet_message::{Kind, Message, Run};
+use braidnet_message::{Kind, Message, Run, Scarcity};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Module, Stages};
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::ether_type;
@@ -106,7 +106,7 @@ impl Ip {
     /// A run arrived without frames.
     #[inline(never)]
     fn arrive(&self, run: &mut Run, cx: &mut Context<'_>) {
-        self.join(run, false);
+        self.join(run, false, cx);
         sift_usual(
             run,
             cx,
@@ -124,17 +124,20 @@ impl Ip {
     /// A run arrived in frames.
     #[inline(never)]
     fn arrive_framed(&self, run: &mut Run, neighbours: &Neighbours, cx: &mut Context<'_>) {
-        self.join(run, true);
+        self.join(run, true, cx);
         let mut stations = self.interface.learns().then(|| neighbours.view());
         sift(run, cx, |message, cx| {
             self.arrive_any(message, &mut stations, cx)
         });
     }
 
+    /// Joins what may be joined. While memory is scarce each segment stays by itself: some are refused, some are not.
     #[inline(always)]
-    fn join(&self, run: &mut Run, framed: bool) {
-        let interface = &self.interface;
-        Joiner { interface, framed }.join(run);
+    fn join(&self, run: &mut Run, framed: bool, cx: &mut Context<'_>) {
+        if run.len() > 1 && cx.pool().scarcity() == Scarcity::Ample {
+            let interface = &self.interface;
+            Joiner { interface, framed }.join(run);
+        }
     }
 
     /// Header prediction: nearly every packet is a whole one for TCP, without options, from another host to our first address.

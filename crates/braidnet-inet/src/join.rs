@@ -82,15 +82,12 @@ struct Train {
 
 impl Joiner<'_> {
     /// Joins neighbours in `run`.
-    #[inline]
-    pub(crate) fn join(&self, run: &mut Run) {
-        if run.len() > 1 {
-            self.join_several(run);
-        }
-    }
-
     #[inline(never)]
-    fn join_several(&self, run: &mut Run) {
+    pub(crate) fn join(&self, run: &mut Run) {
+        debug_assert!(
+            run.iter().all(|message| message.segment_bytes() == 0),
+            "a device handed up a train"
+        );
         let mut known = None;
         run.join(|before, mut message| {
             if known.is_none() {
@@ -136,8 +133,8 @@ impl Joiner<'_> {
             && (train.header_len == FRONT_LEN
                 || have_same_options(before, message, train.header_len))
             && (!self.framed || came_alike(before, message))
-            && self.is_intact(message, train.pseudo_header)
             && (train.begun || self.may_begin(before, train.pseudo_header))
+            && self.is_intact(message, train.pseudo_header)
     }
 
     /// Whether a message is fit to be a train's first segment.

@@ -14,7 +14,7 @@ pub(crate) enum Verdict {
     Down(u8),
     /// It is more than one: this takes it apart, and hands on what comes of it.
     Split(fn(Message, &mut Context<'_>)),
-    /// It is dropped under this name.
+    /// It is dropped under this name, counted by segments.
     Drop(Counter),
 }
 
@@ -139,7 +139,7 @@ fn carry_out(message: Message, verdict: Verdict, cx: &mut Context<'_>) {
         Verdict::Up(link) => cx.up_link(usize::from(link), message),
         Verdict::Down(link) => cx.down_link(usize::from(link), message),
         Verdict::Split(split) => split(message, cx),
-        Verdict::Drop(reason) => cx.drop(message, reason),
+        Verdict::Drop(reason) => cx.count(reason, message.segments() as u64),
     }
 }
 

@@ -149,6 +149,10 @@ impl Processor for Metered {
         self.workers.iter().any(Worker::has_work)
     }
 
+    fn rest(&mut self) {
+        self.workers.iter_mut().for_each(Worker::rest);
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -261,7 +261,12 @@ impl Home {
     /// Finds a node when the free list of `class` is empty.
     fn refill(&self, class: usize) -> Option<NonNull<Node>> {
         self.take_returns();
-        let at_hand = |class| self.pop(class).or_else(|| self.carve(class));
+        let at_hand = |class: usize| {
+            let lodger = self.local.lodgers[class].pop();
+            lodger
+                .or_else(|| self.pop(class))
+                .or_else(|| self.carve(class))
+        };
         at_hand(class)
             .or_else(|| self.grow(class).and_then(|()| self.carve(class)))
             .or_else(|| (class + 1..CLASSES).find_map(at_hand))

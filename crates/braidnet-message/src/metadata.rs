@@ -103,7 +103,8 @@ impl Message {
         self.node().segment_bytes.get()
     }
 
-    /// Makes the message a train, or no train any more.
+    /// Makes the message a train, or no train any more. Whoever finds one takes it that the checksums of all its segments are
+    /// right, so what has come from outside is no train before somebody has seen to that.
     #[inline]
     pub fn set_segment_bytes(&mut self, bytes: u32) {
         self.node().segment_bytes.set(bytes);

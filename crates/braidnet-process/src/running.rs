@@ -163,6 +163,7 @@ fn carry<P: Processor>(mut processor: P, mut member: Member, idle: Idle) -> Fini
                     // Whoever is awaited may be waiting for this very processor.
                     std::thread::yield_now();
                 } else {
+                    processor.rest();
                     sleep(&processor, &mut member, next, now);
                     idle_since = None;
                 }

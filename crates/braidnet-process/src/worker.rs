@@ -150,6 +150,10 @@ impl Processor for Worker {
                 .any(|junction| !junction.queue().is_empty())
     }
 
+    fn rest(&mut self) {
+        self.cluster.pool().send_home();
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.share.fd()
     }

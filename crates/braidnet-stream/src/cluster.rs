@@ -128,12 +128,7 @@ pub struct Cluster {
     counters: Arc<Counters>,
     /// What the queue being served held. Empty between turns, kept for its memory.
     outer: Run,
-    /// Turns without work since the last with some, up to [`IDLE_TURNS`].
-    idle_turns: u32,
 }
-
-/// Turns without work for which buffers that came from other processors are kept to be used here again: a few microseconds.
-const IDLE_TURNS: u32 = 32;
 
 /// Most messages that memory is taken for in each shared bucket's outbox.
 const OUTBOX: usize = 1024;
@@ -159,7 +154,6 @@ impl Cluster {
             counters: Counters::new(stream),
             stream: stream.clone(),
             outer: Run::new(),
-            idle_turns: 0,
         }
     }
 
@@ -247,11 +241,9 @@ impl Cluster {
         }
         if self.pass.run(&mut cx, tail, first, &mut self.outer) {
             // More will be freed soon: what is other pools' goes home in full batches, or with a turn that has time.
-            self.idle_turns = 0;
             pool.put_off();
-        } else if self.idle_turns < IDLE_TURNS {
-            // What is used here again stays for a moment longer.
-            self.idle_turns += 1;
+        } else {
+            // What is used here again stays until the processor rests.
             pool.flush_away();
             pool.put_off();
         }

@@ -37,6 +37,9 @@ pub trait Processor: Send {
         false
     }
 
+    /// Whoever turns it is about to sleep on its behalf: it lets go of what others could use meanwhile.
+    fn rest(&mut self) {}
+
     /// What becomes readable when the device has something for it; `None` if nothing ever tells.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -54,6 +57,10 @@ impl<P: Processor> Processor for Vec<P> {
         self.iter().any(P::has_work)
     }
 
+    fn rest(&mut self) {
+        self.iter_mut().for_each(P::rest);
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.iter().find_map(P::fd)
     }
@@ -66,6 +73,10 @@ impl<P: Processor + ?Sized> Processor for Box<P> {
 
     fn has_work(&self) -> bool {
         (**self).has_work()
+    }
+
+    fn rest(&mut self) {
+        (**self).rest();
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

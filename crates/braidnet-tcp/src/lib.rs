@@ -77,6 +77,17 @@ pub trait Payload {
         self.len()
     }
 
+    /// Where the data of the last segment in it begins, all before it being as [long](Payload::segment_len) as the longest.
+    #[inline]
+    fn last_segment_at(&self) -> usize {
+        let (len, each) = (self.len(), self.segment_len());
+        if len > each {
+            (len - 1) / each.max(1) * each
+        } else {
+            0
+        }
+    }
+
     /// Bytes of memory that it holds while it is kept: what counts against an [`Allowance`]. Its length unless told
     /// otherwise.
     fn footprint(&self) -> usize {

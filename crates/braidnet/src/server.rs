@@ -341,6 +341,10 @@ impl Processor for Server<Processors> {
         self.driver.has_work()
     }
 
+    fn rest(&mut self) {
+        self.driver.rest();
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.driver.fd()
     }

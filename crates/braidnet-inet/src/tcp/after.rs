@@ -28,7 +28,7 @@ impl Tcp {
         keep(start, run, |_, message| {
             let made = self.emit_usual(message) || self.emit_any(message);
             if !made {
-                cx.count(NO_BUFFER, 1);
+                cx.count(NO_BUFFER, message.segments() as u64);
             }
             made
         });

@@ -90,15 +90,21 @@ impl Tcp {
             let status = connection.tcb.status();
             // An application that reads may not have said so yet, up to this much.
             let is_read = status.unread_bytes <= self.config.engine.receive_buffer_bytes / 8;
-            let is_welcome = arrival.header.seq == status.rcv_nxt && is_read && !dire;
+            let (start, end) = (arrival.header.seq, arrival.header.seq + len);
+            let is_next = start.is_at_or_before(status.rcv_nxt);
+            let is_welcome = is_next && is_read && !dire;
             // What is old or past the window is not kept, and asks for an answer.
-            let offset = arrival.header.seq - status.rcv_nxt;
-            if is_welcome || offset >= status.rcv_wnd || !status.state.is_synchronized() {
+            let is_new =
+                end.is_after(status.rcv_nxt) && start.is_before(status.rcv_nxt + status.rcv_wnd);
+            if is_welcome || !is_new || !status.state.is_synchronized() {
                 continue;
             }
             let flags = arrival.header.flags.0 & !(TcpFlags::FIN.0 | TcpFlags::PSH.0);
             arrival.header.flags = TcpFlags(flags);
-            cx.count(TEXT_REFUSED, message.segments() as u64);
+            let segments = message.segments() as u64;
+            cx.count(TEXT_REFUSED, segments);
+            // Of what is no train any more, one segment is counted with the run.
+            cx.count(SEGMENTS_IN, segments - 1);
             message.truncate(0);
             message.set_segment_bytes(0);
             message.set_note(arrival);
@@ -369,7 +375,9 @@ fn take_apart(train: &mut Message, table: &mut Table, cx: &mut Context<'_>) -> O
     let mut rest = train.take_continuation()?;
     cx.count(SEGMENTS_IN, 1);
     arrival.header.seq += train.len() as u32;
-    rest.set_segment_bytes(each);
+    // The last segment may be shorter.
+    let is_train = rest.continuation().is_some();
+    rest.set_segment_bytes(if is_train { each } else { 0 });
     rest.set_note(arrival);
     Some(rest)
 }

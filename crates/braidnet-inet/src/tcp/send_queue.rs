@@ -123,7 +123,7 @@ impl SendQueue {
         if self.cursor.offset != offset {
             return 0;
         }
-        let room = room.min((TRAIN_BYTES - total) as u32);
+        let room = room.min(TRAIN_BYTES.saturating_sub(total) as u32);
         let mut coupled = 0;
         let mut pieces = self.pieces.range_mut(self.cursor.piece..);
         let mut next = pieces.next();

@@ -51,8 +51,11 @@ impl<P: Payload> Tcb<P> {
             self.sender.slide(now, header.ack);
             events |= Events::ACKED;
         }
+        // The window is the last segment's.
+        let last = payload.as_ref().map_or(0, Payload::last_segment_at);
+        let seq = header.seq + last as u32;
         self.sender
-            .update_window(now, header.seq, header.ack, header.window);
+            .update_window(now, seq, header.ack, header.window);
         if let Some(payload) = payload
             && payload.len() > 0
         {

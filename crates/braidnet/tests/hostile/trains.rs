@@ -2,6 +2,7 @@
 
 use crate::packet::{self, PSH, Segment};
 use crate::rig::{Rig, since};
+use braidnet::message::Message;
 use std::collections::BTreeMap;
 
 const EACH: usize = 600;
@@ -14,6 +15,8 @@ struct Row {
     counted: &'static [&'static str],
     /// Bytes that can be read afterwards; the peer would send the rest again.
     read: usize,
+    /// In so many messages: one for a train.
+    messages: usize,
 }
 
 /// With a byte of its options changed, or with options where it has none.
@@ -40,22 +43,26 @@ fn shifted(segment: Segment) -> Vec<u8> {
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    Row { what: "nothing", make: |s| s.packet(), counted: &[], read: 3 * EACH },
-    Row { what: "PSH", make: |s| Segment { flags: s.flags | PSH, ..s }.packet(), counted: &[], read: 3 * EACH },
-    Row { what: "congestion experienced", make: |s| packet::with(s.packet(), &[(1, 3)]), counted: &[], read: 3 * EACH },
-    Row { what: "time to live", make: |s| packet::with(s.packet(), &[(8, 1)]), counted: &[], read: 3 * EACH },
-    Row { what: "congestion window reduced", make: |s| Segment { flags: s.flags | packet::CWR, ..s }.packet(), counted: &[], read: 3 * EACH },
-    Row { what: "another window", make: |s| s.window(1000).packet(), counted: &[], read: 3 * EACH },
-    Row { what: "other options", make: |s| with_options(s, 11), counted: &[], read: 3 * EACH },
-    Row { what: "TCP checksum", make: |s| damaged(s, 36), counted: &["tcp.tcp_checksum_wrong", "tcp.out_of_order"], read: EACH },
-    Row { what: "TCP checksum by one", make: shifted, counted: &["tcp.tcp_checksum_wrong", "tcp.out_of_order"], read: EACH },
-    Row { what: "data", make: |s| damaged(s, 100), counted: &["tcp.tcp_checksum_wrong", "tcp.out_of_order"], read: EACH },
-    Row { what: "IP checksum", make: |s| damaged(s, 10), counted: &["ip.ipv4_checksum_wrong", "tcp.out_of_order"], read: EACH },
-    Row { what: "a fragment", make: |s| packet::with(s.packet(), &[(7, 1)]), counted: &["ip.fragment_not_yet", "tcp.out_of_order"], read: EACH },
-    Row { what: "for another host", make: |s| packet::with(s.packet(), &[(19, 99)]), counted: &["ip.not_ours", "tcp.out_of_order"], read: EACH },
-    Row { what: "an acknowledgment of what was not sent", make: |s| s.acking(1).packet(), counted: &["tcp.tcp_ack_of_unsent", "tcp.out_of_order"], read: EACH },
-    Row { what: "the first one again", make: |s| s.ahead(-(EACH as i64)).packet(), counted: &["tcp.tcp_old_segment", "tcp.out_of_order"], read: EACH },
+    Row { what: "nothing", make: |s| s.packet(), counted: &[], read: 3 * EACH, messages: 1 },
+    Row { what: "PSH", make: |s| Segment { flags: s.flags | PSH, ..s }.packet(), counted: &[], read: 3 * EACH, messages: 1 },
+    Row { what: "congestion experienced", make: |s| packet::with(s.packet(), &[(1, 3)]), counted: &[], read: 3 * EACH, messages: 3 },
+    Row { what: "time to live", make: |s| packet::with(s.packet(), &[(8, 1)]), counted: &[], read: 3 * EACH, messages: 3 },
+    Row { what: "congestion window reduced", make: |s| Segment { flags: s.flags | packet::CWR, ..s }.packet(), counted: &[], read: 3 * EACH, messages: 3 },
+    Row { what: "another window", make: |s| s.window(1000).packet(), counted: &[], read: 3 * EACH, messages: 3 },
+    Row { what: "other options", make: |s| with_options(s, 11), counted: &[], read: 3 * EACH, messages: 3 },
+    Row { what: "TCP checksum", make: |s| damaged(s, 36), counted: &["tcp.tcp_checksum_wrong", "tcp.out_of_order"], read: EACH, messages: 1 },
+    Row { what: "TCP checksum by one", make: shifted, counted: &["tcp.tcp_checksum_wrong", "tcp.out_of_order"], read: EACH, messages: 1 },
+    Row { what: "data", make: |s| damaged(s, 100), counted: &["tcp.tcp_checksum_wrong", "tcp.out_of_order"], read: EACH, messages: 1 },
+    Row { what: "IP checksum", make: |s| damaged(s, 10), counted: &["ip.ipv4_checksum_wrong", "tcp.out_of_order"], read: EACH, messages: 1 },
+    Row { what: "a fragment", make: |s| packet::with(s.packet(), &[(7, 1)]), counted: &["ip.fragment_not_yet", "tcp.out_of_order"], read: EACH, messages: 1 },
+    Row { what: "for another host", make: |s| packet::with(s.packet(), &[(19, 99)]), counted: &["ip.not_ours", "tcp.out_of_order"], read: EACH, messages: 1 },
+    Row { what: "an acknowledgment of what was not sent", make: |s| s.acking(1).packet(), counted: &["tcp.tcp_ack_of_unsent", "tcp.out_of_order"], read: EACH, messages: 1 },
+    Row { what: "the first one again", make: |s| s.ahead(-(EACH as i64)).packet(), counted: &["tcp.tcp_old_segment", "tcp.out_of_order"], read: EACH, messages: 1 },
 ];
+
+fn bytes(message: &Message) -> Vec<u8> {
+    message.blocks().collect::<Vec<_>>().concat()
+}
 
 fn check(row: &Row, ethernet: bool, options: &[u8]) {
     let mut rig = Rig::new(ethernet);
@@ -75,8 +82,14 @@ fn check(row: &Row, ethernet: bool, options: &[u8]) {
         .collect();
     let before = rig.counted();
     rig.attack(&packets);
-    let heard = rig.read(connection);
-    assert_eq!(heard.len(), row.read, "{} {ethernet} {options:?}", row.what);
+    let messages: Vec<_> = std::iter::from_fn(|| rig.target.receive_message(connection)).collect();
+    let heard: Vec<u8> = messages.iter().flat_map(bytes).collect();
+    assert_eq!(
+        (heard.len(), messages.len()),
+        (row.read, row.messages),
+        "{} {ethernet} {options:?}",
+        row.what
+    );
     let mut counted = BTreeMap::new();
     for name in row.counted {
         *counted.entry((*name).to_owned()).or_insert(0) += 1;

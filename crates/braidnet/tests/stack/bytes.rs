@@ -257,3 +257,24 @@ fn three_quarters_of_the_send_buffer_come_free() {
         }
     }
 }
+
+#[test]
+fn the_largest_packets_carry_a_stream() {
+    let mut pair = Pair::with(
+        Capabilities::ip(65_535),
+        |config| {
+            config.tcp.send_buffer_bytes = 1 << 20;
+            config.tcp.receive_buffer_bytes = 1 << 20;
+        },
+        Impairment::default(),
+    );
+    let (call, answer) = pair.connected();
+    let sent = text(2_000_000);
+    let (mut at, mut heard) = (0, Vec::new());
+    for _ in 0..1000 {
+        at += pair.client.send(call, &sent[at..]).unwrap();
+        pair.pass(Duration::from_millis(1));
+        heard.extend(read(&mut pair.server, answer));
+    }
+    assert!(heard == sent, "{} bytes", heard.len());
+}

@@ -94,3 +94,16 @@ fn a_piece_that_cannot_carry_its_headers_goes_alone() {
         );
     }
 }
+
+/// At the largest MTU a segment is larger than a train may be.
+#[test]
+fn nothing_is_coupled_to_the_largest_segments() {
+    let mut pool = Pool::new(&Arena::new(4 << 20));
+    let mut pool = pool.bind();
+    let max = 65_483;
+    let (mut queue, _) = queue(&[max as usize; 3], &mut pool);
+    let (first, train) = queue.segment(0, max, &mut pool);
+    let mut train = train.unwrap();
+    let room = Room { max, room: 1 << 20 };
+    assert_eq!(queue.couple(&mut train, first, room, &mut pool), 0);
+}
