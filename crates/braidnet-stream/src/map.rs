@@ -36,7 +36,7 @@ impl core::error::Error for Full {}
 /// How a map has been used since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MapCounters {
-    /// Calls of [`Map::get`] and [`Map::get_mut`].
+    /// Calls of [`Map::get`].
     pub lookups: u64,
     /// Lookups that the one-behind cache answered.
     pub one_behind_hits: u64,
@@ -96,7 +96,11 @@ pub struct Map<K, V> {
     free: u32,
     len: u32,
     maximum: u32,
-    counters: MapCounters,
+    one_behind_hits: u64,
+    /// Lookups that went down a chain.
+    walks: u64,
+    chain_steps: u64,
+    refused: u64,
 }
 
 impl<K: Eq, V> Map<K, V> {
@@ -115,12 +119,10 @@ impl<K: Eq, V> Map<K, V> {
             } else {
                 NIL
             },
-            counters: MapCounters {
-                lookups: 0,
-                one_behind_hits: 0,
-                chain_steps: 0,
-                refused: 0,
-            },
+            one_behind_hits: 0,
+            walks: 0,
+            chain_steps: 0,
+            refused: 0,
         }
     }
 
@@ -136,19 +138,19 @@ impl<K: Eq, V> Map<K, V> {
     /// The value under `key`. Counts, and remembers the entry if the one-behind cache is on.
     #[inline]
     pub fn get(&mut self, hash: u64, key: &K) -> Option<&V> {
-        let index = self.look_up(hash, key);
+        if let Some(place) = self.places.get(self.last as usize)
+            && let Some(value) = place.under(hash, key)
+        {
+            self.one_behind_hits += 1;
+            return Some(value);
+        }
+        let (index, steps) = self.find(hash, key);
+        self.walks += 1;
+        self.chain_steps += steps;
+        if self.one_behind && index != NIL {
+            self.last = index;
+        }
         self.value(index)
-    }
-
-    /// The value under `key`, to be changed; otherwise as [`get`](Self::get).
-    #[inline]
-    pub fn get_mut(&mut self, hash: u64, key: &K) -> Option<&mut V> {
-        let index = self.look_up(hash, key);
-        self.places
-            .get_mut(index as usize)?
-            .entry
-            .as_mut()
-            .map(|(_, value)| value)
     }
 
     /// The value under `key`, neither counted nor remembered: for those who read a map that is shared.
@@ -171,7 +173,7 @@ impl<K: Eq, V> Map<K, V> {
             return Ok(Some(core::mem::replace(old, value)));
         }
         if self.len == self.maximum {
-            self.counters.refused += 1;
+            self.refused += 1;
             return Err(Full);
         }
         self.len += 1;
@@ -264,14 +266,26 @@ impl<K: Eq, V> Map<K, V> {
 
     /// How the map has been used.
     pub fn counters(&self) -> MapCounters {
-        self.counters
+        MapCounters {
+            lookups: self.one_behind_hits + self.walks,
+            one_behind_hits: self.one_behind_hits,
+            chain_steps: self.chain_steps,
+            refused: self.refused,
+        }
     }
 }
 
 impl<K: Eq, V> Place<K, V> {
     #[inline]
     fn is(&self, hash: u64, key: &K) -> bool {
-        self.hash == hash && self.entry.as_ref().is_some_and(|(own, _)| own == key)
+        self.under(hash, key).is_some()
+    }
+
+    /// The value, if this is the place of `key`.
+    #[inline]
+    fn under(&self, hash: u64, key: &K) -> Option<&V> {
+        let (own, value) = self.entry.as_ref()?;
+        (self.hash == hash && own == key).then_some(value)
     }
 }
 
@@ -286,33 +300,8 @@ impl<K: Eq, V> Map<K, V> {
             .map(|(_, value)| value)
     }
 
-    /// The index of the entry under `key`, or `NIL`: by the cache or down the chain, counted.
-    #[inline]
-    fn look_up(&mut self, hash: u64, key: &K) -> u32 {
-        self.counters.lookups += 1;
-        if self
-            .places
-            .get(self.last as usize)
-            .is_some_and(|place| place.is(hash, key))
-        {
-            self.counters.one_behind_hits += 1;
-            return self.last;
-        }
-        self.look_up_chain(hash, key)
-    }
-
-    #[inline(never)]
-    fn look_up_chain(&mut self, hash: u64, key: &K) -> u32 {
-        let (index, steps) = self.find(hash, key);
-        self.counters.chain_steps += steps;
-        if self.one_behind && index != NIL {
-            self.last = index;
-        }
-        index
-    }
-
     /// The index of the entry under `key`, or `NIL`, and how many entries were looked at.
-    #[inline]
+    #[inline(never)]
     fn find(&self, hash: u64, key: &K) -> (u32, u64) {
         let mut steps = 0;
         let mut index = self.heads.get(self.chain_of(hash)).copied().unwrap_or(NIL);

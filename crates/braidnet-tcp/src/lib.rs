@@ -10,7 +10,9 @@
 //!   connection are answered with [`reset_for`].
 //! - Feed a run of segments to [`Tcb::on_segment`]. If the events say [`Events::ACKED`], release [`Tcb::take_acked`]
 //!   bytes from the front of what there is to send.
-//! - Append to what there is to send, and say so with [`Tcb::send`]; say with [`Tcb::receive`] what the application took.
+//! - Or ask first whether the connection [expects](Tcb::expects) a segment, as it does nearly every one, and then
+//!   [take](Tcb::take_expected) it.
+//! - Append to what there is to send, and say so with [`Tcb::send`] or [`Tcb::send_as_fits`]; say with [`Tcb::receive`] what the application took.
 //! - After a run, a deadline or a user call, as long as [`Tcb::is_transmit_due`], call [`Tcb::transmit`] until it gives
 //!   nothing, or [`Tcb::poll_transmit`], which is the same. Not doing so may stall the connection: acknowledgments and
 //!   timers for waiting data are decided there.
@@ -55,6 +57,7 @@ mod testing;
 mod timers;
 
 pub use allowance::Allowance;
+pub use arrival::Expected;
 pub use config::{Config, CongestionControl, MAX_WINDOW_BYTES, UnknownCongestionControl};
 pub use output::{Outlet, Transmit};
 pub use reasons::DropReason;

@@ -244,11 +244,7 @@ impl Sender {
     pub(crate) fn slide(&mut self, now: Instant, ack: SeqNumber) {
         let bytes = ack - self.snd_una;
         self.snd_una = ack;
-        if let Some(timed) = self.timed
-            && timed.end.is_at_or_before(ack)
-        {
-            self.measure(now, ack, None);
-        }
+        self.measure(now, ack, None);
         self.unanswered = 0;
         self.probes = 0;
         if self.cwnd_limited {
@@ -280,12 +276,21 @@ impl Sender {
     /// Karn's rule: what is sent again measures nothing (RFC 6298 §3), unless the echo shows that it is what is answered
     /// (RFC 7323 §4.1). A peer that had the segment all along, and whose acknowledgments were lost, echoes what first
     /// brought it (§4.3): that is older than what we sent last, and the age of the loss, not of a round trip.
+    #[inline]
     pub(crate) fn measure(&mut self, now: Instant, ack: SeqNumber, echo_age: Option<u32>) {
-        let Some(timed) = self.timed.filter(|timed| timed.end.is_at_or_before(ack)) else {
+        if let Some(Timed { end, .. }) = self.timed
+            && end.is_at_or_before(ack)
+        {
+            self.take_measurement(now, echo_age);
+        }
+    }
+
+    #[inline(never)]
+    fn take_measurement(&mut self, now: Instant, echo_age: Option<u32>) {
+        let Some(timed) = self.timed.take() else {
             return;
         };
-        self.timed = None;
-        let age = now.since(timed.sent).as_nanos() as u64;
+        let age = now.nanos().saturating_sub(timed.sent.nanos());
         if timed.sure {
             return self.rtt.sample(age);
         }

@@ -71,13 +71,32 @@ impl<P: Payload> Tcb<P> {
     /// False, and nothing has changed, if the user has closed, the connection is over, or more than 2^30 bytes would wait.
     /// Keeping to [`send_space`](Tcb::send_space) is the caller's.
     pub fn send(&mut self, bytes: u32) -> bool {
-        let open = self.connection.state.may_send() && !self.connection.close_pending;
         let room = MAX_WINDOW_BYTES.saturating_sub(self.sender.queued());
-        if !open || bytes > room {
+        if !self.is_open_to_send() || bytes > room {
             return false;
         }
         self.sender.send(bytes);
         true
+    }
+
+    /// The same as far as there is space: `append` is told how many bytes of the send buffer are free, or 0 if
+    /// [`send`](Tcb::send) would be false, and says how many it has appended to what there is to send, at most so many.
+    #[inline]
+    pub fn send_as_fits(&mut self, append: impl FnOnce(u32) -> u32) {
+        let space = match self.is_open_to_send() {
+            true => self.sender.space(),
+            false => 0,
+        };
+        let appended = append(space);
+        debug_assert!(appended <= space);
+        if appended > 0 {
+            self.sender.send(appended);
+        }
+    }
+
+    #[inline]
+    fn is_open_to_send(&self) -> bool {
+        self.connection.state.may_send() && !self.connection.close_pending
     }
 
     /// Bytes of the send buffer that are free.

@@ -5,7 +5,7 @@ use super::listen::Place;
 use super::send_queue::{Room, SendQueue};
 use super::{NO_BUFFER, NOT_SENDABLE, RETRANSMITTED, SEGMENTS_OUT};
 use crate::notes::{Arrival, Departure};
-use braidnet_message::{Charge, Message};
+use braidnet_message::{Charge, Kind, Message};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{Outlet, Payload, Sink, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
@@ -54,20 +54,59 @@ impl Connection {
             .carried_by(carrier, self.id)
     }
 
-    /// Appends what the application sends to what there is to send.
-    #[inline(always)]
-    pub(super) fn take_data(&mut self, message: Message, cx: &mut Context<'_>) {
-        let len = message.total_len() as u32;
-        if len > self.tcb.send_space() || !self.tcb.send(len) {
-            return cx.drop(message, NOT_SENDABLE);
-        }
-        self.sending.push(message);
+    /// Appends what the application sends, `first` and the data for the same connection that follows it in a run, to what
+    /// there is to send. Returns the message of the run that ends it.
+    #[inline]
+    pub(super) fn take_data(
+        &mut self,
+        first: Message,
+        more: &mut impl Iterator<Item = Message>,
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
+        let (id, sending) = (first.connection(), &mut self.sending);
+        let mut message = first;
+        let mut next = None;
+        self.tcb.send_as_fits(|space| {
+            let mut left = space;
+            loop {
+                let len = message.total_len() as u32;
+                if len > left {
+                    refuse(message, cx);
+                } else if len > 0 {
+                    left -= len;
+                    sending.push(message);
+                }
+                match more.next() {
+                    Some(more) if more.connection() == id && more.kind() == Kind::Data => {
+                        message = more;
+                    }
+                    other => {
+                        next = other;
+                        return space - left;
+                    }
+                }
+            }
+        });
+        next
     }
 
-    /// Lets go of what the peer has acknowledged; whether `worthwhile` bytes or more have come free since the head was told.
+    /// The engine, and where what arrives for it goes.
     #[inline]
-    pub(super) fn release(&mut self, worthwhile: u32) -> bool {
-        let acked = self.tcb.take_acked();
+    pub(super) fn deliver<'a, 'c>(
+        &'a mut self,
+        cx: &'a mut Context<'c>,
+    ) -> (&'a mut Tcb<Segment>, Deliver<'a, 'c>) {
+        let sink = Deliver {
+            id: self.id,
+            delivered: &mut self.delivered,
+            cx,
+        };
+        (&mut self.tcb, sink)
+    }
+
+    /// Lets go of the `acked` bytes that the peer has acknowledged; whether `worthwhile` bytes or more have come free since the head was told.
+    #[inline]
+    pub(super) fn release(&mut self, acked: u32, worthwhile: u32) -> bool {
         self.sending.release(acked);
         self.unreported_space += acked;
         self.unreported_space >= worthwhile
@@ -77,6 +116,12 @@ impl Connection {
     pub(super) fn closed(&self, why: u32) -> Control {
         Control::new(Verb::Closed).detail(why).tuple(self.tuple)
     }
+}
+
+/// An application has sent more than it was told that there is room for, or after it has closed.
+#[cold]
+fn refuse(message: Message, cx: &mut Context<'_>) {
+    cx.drop(message, NOT_SENDABLE);
 }
 
 /// A received segment's payload, as the engine handles it, and its length.

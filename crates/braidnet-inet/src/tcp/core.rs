@@ -1,6 +1,6 @@
 //! The ordered part: segments, user calls, deadlines, and what has to be sent. How connections begin is in [`open`](super::open).
 
-use super::connection::{Connection, Deliver, Departures, Segment};
+use super::connection::{Connection, Departures, Segment};
 use super::table::Table;
 use super::{
     CLOSED, DATA_SEGMENTS_IN, OUT_OF_ORDER, OWN, SEGMENTS_IN, SEGMENTS_OUT, STALE, TEXT_REFUSED,
@@ -9,7 +9,7 @@ use super::{
 use crate::notes::Arrival;
 use braidnet_message::{Kind, Message, Run, Scarcity};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, State as ModuleState, Verb};
-use braidnet_tcp::{DropReason, Events, Payload, State};
+use braidnet_tcp::{DropReason, Events, State};
 use braidnet_wire::tcp::{TcpError, TcpFlags};
 use braidnet_wire::time::{Duration, Instant};
 use std::sync::OnceLock;
@@ -53,23 +53,69 @@ impl Tcp {
             self.spare_memory(table, run, cx);
         }
         cx.count(SEGMENTS_IN, run.len() as u64);
-        let (mut with_data, mut rest) = (0, None);
-        let mut messages = run.drain();
-        while let Some(mut message) = rest.take().or_else(|| messages.next()) {
-            if message.segment_bytes() != 0 {
-                rest = take_apart(&mut message, table, cx);
-            }
-            let Arrival { tuple, hash, .. } = message.note_ref();
-            match table.find(*hash, tuple) {
-                Some(slot) => {
-                    let segment = Segment::new(message);
-                    with_data += u64::from(!segment.is_empty());
-                    self.segment_for(slot, segment, table, cx);
-                }
-                None => self.segment_for_nobody(message, table, cx),
+        let mut with_data = 0;
+        for message in run.drain() {
+            let mut next = Some(message);
+            while let Some(message) = next {
+                with_data += u64::from(message.total_len() > 0);
+                next = self.segment_arrives(message, table, cx);
             }
         }
         cx.count(DATA_SEGMENTS_IN, with_data);
+    }
+
+    /// One segment, or a train. A train that its connection expects whole arrives as one segment; of any other, the first
+    /// segment arrives alone, as if it had never been joined, and what follows it, which is returned, is to be looked at anew.
+    #[inline(always)]
+    fn segment_arrives(
+        &self,
+        message: Message,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
+        let Arrival {
+            header,
+            tuple,
+            hash,
+        } = message.note_ref();
+        let slot = table.find(*hash, tuple);
+        let now = cx.now();
+        let len = message.total_len();
+        if let Some(slot) = slot
+            && let Some(connection) = table.touch(slot)
+            && let Some(expected) = connection.tcb.expects(now, header, len)
+        {
+            if message.segment_bytes() != 0 {
+                count_train(&message, cx);
+            }
+            let (tcb, mut sink) = connection.deliver(cx);
+            let acked = tcb.take_expected(now, expected, Some(Segment::new(message)), &mut sink);
+            if acked > 0 && connection.release(acked, self.worthwhile()) {
+                self.report_space(slot, table, cx);
+            }
+            return None;
+        }
+        self.unexpected(slot, message, table, cx)
+    }
+
+    /// A segment that opens, ends or repairs a connection, or belongs to none.
+    #[inline(never)]
+    fn unexpected(
+        &self,
+        slot: Option<usize>,
+        mut message: Message,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
+        let rest = match message.segment_bytes() {
+            0 => None,
+            _ => take_apart(&mut message, cx),
+        };
+        match slot {
+            Some(slot) => self.segment_for(slot, Segment::new(message), table, cx),
+            None => self.segment_for_nobody(message, table, cx),
+        }
+        rest
     }
 
     /// The stack's memory is used up: takes data out of segments that would only be kept, by an application that has not read
@@ -111,9 +157,8 @@ impl Tcp {
         }
     }
 
-    #[inline]
     fn segment_for(&self, slot: usize, segment: Segment, table: &mut Table, cx: &mut Context<'_>) {
-        let Some(connection) = table.touch(slot) else {
+        let Some(connection) = table.connection(slot) else {
             return;
         };
         let header = segment.header();
@@ -126,25 +171,12 @@ impl Tcp {
             }
             _ => {}
         }
-        let mut sink = Deliver {
-            id: connection.id,
-            delivered: &mut connection.delivered,
-            cx,
-        };
-        let outcome = connection
-            .tcb
-            .on_segment(sink.cx.now(), &header, Some(segment), &mut sink);
+        let (tcb, mut sink) = connection.deliver(cx);
+        let outcome = tcb.on_segment(sink.cx.now(), &header, Some(segment), &mut sink);
         if let Some(reason) = outcome.drop {
             cx.count(counter_of(reason), 1);
         }
-        // Nearly every ACK.
-        if outcome.events == Events::ACKED {
-            if connection.release(self.worthwhile()) {
-                self.report_space(slot, table, cx);
-            }
-        } else if !outcome.events.is_empty() {
-            self.events(slot, outcome.events, table, cx);
-        }
+        self.events(slot, outcome.events, table, cx);
     }
 
     /// What the application asks (RFC 9293 §3.9.1), and its data.
@@ -163,20 +195,10 @@ impl Tcp {
             if message.kind() != Kind::Data {
                 self.verb(id, message, table, cx);
                 next = messages.next();
-                continue;
-            }
-            let Some(connection) = table.slot(id).and_then(|slot| table.touch(slot)) else {
+            } else if let Some(connection) = table.touch_connection(id) {
+                next = connection.take_data(message, &mut messages, cx);
+            } else {
                 cx.drop(message, STALE);
-                next = messages.next();
-                continue;
-            };
-            connection.take_data(message, cx);
-            // Data comes in runs.
-            next = messages.next();
-            while let Some(more) =
-                next.take_if(|next| next.connection() == id.0 && next.kind() == Kind::Data)
-            {
-                connection.take_data(more, cx);
                 next = messages.next();
             }
         }
@@ -192,7 +214,7 @@ impl Tcp {
         if verb == Verb::Connect {
             return self.connect(control, message, table, cx);
         }
-        let Some(connection) = table.slot(id).and_then(|slot| table.touch(slot)) else {
+        let Some(connection) = table.touch_connection(id) else {
             // What is gone has given its place back.
             cx.count(STALE, u64::from(verb != Verb::Accepted));
             return;
@@ -307,9 +329,11 @@ impl Tcp {
         }
         if events.contains(Events::ACKED)
             && let Some(connection) = table.connection(slot)
-            && connection.release(self.worthwhile())
         {
-            self.report_space(slot, table, cx);
+            let acked = connection.tcb.take_acked();
+            if connection.release(acked, self.worthwhile()) {
+                self.report_space(slot, table, cx);
+            }
         }
         if events.contains(Events::END_OF_DATA)
             && let Some(id) = table.connection(slot).map(|connection| connection.id)
@@ -356,24 +380,22 @@ impl Tcp {
     }
 }
 
-/// Leaves a train that its connection expects whole: it arrives as one segment. Of any other, the first segment is to arrive
-/// alone, as if it had never been joined, and what follows it, which is returned, is to be looked at anew.
+/// Counts the segments of a train beside its first.
 #[inline(never)]
-fn take_apart(train: &mut Message, table: &mut Table, cx: &mut Context<'_>) -> Option<Message> {
-    let mut arrival = train.note::<Arrival>();
-    let slot = table.find(arrival.hash, &arrival.tuple);
-    let connection = slot.and_then(|slot| table.connection(slot));
-    let len = train.total_len();
-    if connection.is_some_and(|it| it.tcb.expects(cx.now(), &arrival.header, len)) {
-        let more = train.segments() as u64 - 1;
-        cx.count(SEGMENTS_IN, more);
-        cx.count(DATA_SEGMENTS_IN, more);
-        return None;
-    }
+fn count_train(train: &Message, cx: &mut Context<'_>) {
+    let more = train.segments() as u64 - 1;
+    cx.count(SEGMENTS_IN, more);
+    cx.count(DATA_SEGMENTS_IN, more);
+}
+
+/// Leaves only the first segment of a train, and returns the others as a train of their own.
+#[cold]
+fn take_apart(train: &mut Message, cx: &mut Context<'_>) -> Option<Message> {
     let each = train.segment_bytes();
     train.set_segment_bytes(0);
     let mut rest = train.take_continuation()?;
     cx.count(SEGMENTS_IN, 1);
+    let mut arrival = train.note::<Arrival>();
     arrival.header.seq += train.len() as u32;
     // The last segment may be shorter.
     let is_train = rest.continuation().is_some();

@@ -16,7 +16,9 @@ const TRAIN_BYTES: usize = MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - tcp::MAX_HEADE
 #[derive(Default)]
 pub(super) struct SendQueue {
     pieces: VecDeque<Message>,
-    /// The piece that was looked at last, and the offset of its first byte: data mostly leaves in order.
+    /// Where the first piece begins, counted from the first that ever was.
+    front: Cursor,
+    /// The piece that was looked at last: data mostly leaves in order.
     cursor: Cursor,
 }
 
@@ -27,48 +29,37 @@ pub(super) struct Room {
     pub(super) room: u32,
 }
 
+/// Where a piece begins, in pieces and in bytes, both counted from the first that ever was; they wrap.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
-    piece: usize,
-    offset: u32,
+    piece: u32,
+    byte: u32,
 }
 
 impl SendQueue {
-    /// Appends a piece; empty ones are not kept.
+    /// Appends a piece, which is not empty.
     #[inline]
     pub(super) fn push(&mut self, piece: Message) {
-        if piece.total_len() > 0 {
-            self.pieces.push_back(piece);
-        }
+        debug_assert!(piece.total_len() > 0);
+        self.pieces.push_back(piece);
     }
 
     /// Lets go of the first `bytes` bytes: they are acknowledged.
     #[inline]
     pub(super) fn release(&mut self, bytes: u32) {
         let mut left = bytes as usize;
-        let mut gone = 0;
+        self.front.byte = self.front.byte.wrapping_add(bytes);
         while left > 0
             && let Some(mut front) = self.pieces.pop_front()
         {
             let len = front.total_len();
             if len > left {
                 front.strip(left);
-                self.pieces.push_front(front);
-                break;
+                return self.pieces.push_front(front);
             }
             left -= len;
-            gone += 1;
+            self.front.piece = self.front.piece.wrapping_add(1);
         }
-        self.cursor = if self.cursor.piece > gone
-            || (self.cursor.piece == gone && self.cursor.offset == bytes)
-        {
-            Cursor {
-                piece: self.cursor.piece - gone,
-                offset: self.cursor.offset.saturating_sub(bytes),
-            }
-        } else {
-            Cursor::default()
-        };
     }
 
     /// The data of a segment that starts at `offset`: how many bytes, at most `max`, and these with room for headers in
@@ -82,25 +73,24 @@ impl SendQueue {
         max: u32,
         pool: &mut Pool,
     ) -> (u32, Option<Message>) {
-        if self.cursor.offset != offset {
+        let at = self.front.byte.wrapping_add(offset);
+        if self.cursor.byte != at {
             self.seek(offset);
         }
-        let Cursor { piece, offset: at } = self.cursor;
-        if at == offset
-            && let Some(len) = self.len_of(piece).filter(|len| *len <= max)
-            && self.len_of(piece + 1).is_none_or(|next| next > max - len)
+        let piece = self.place();
+        let len = self.len_of(piece);
+        if self.cursor.byte == at
+            && len <= max
+            && self.ends_segment(piece, len, max)
             && let Some(front) = self.pieces.get_mut(piece)
             && front.headroom() >= HEADROOM
             && let Some(message) = front.share_with_headroom(pool)
         {
             // What follows is mostly sent next.
-            self.cursor = Cursor {
-                piece: piece + 1,
-                offset: offset + len,
-            };
+            self.cursor.pass(len);
             return (len, Some(message));
         }
-        self.gathered(offset - at, max, pool)
+        self.gathered(at.wrapping_sub(self.cursor.byte), max, pool)
     }
 
     /// Couples the pieces from `offset` on to a segment, which makes a train of it, or to a train: how many bytes.
@@ -120,23 +110,23 @@ impl SendQueue {
             0 if train.len() == total => total as u32,
             bytes => bytes,
         };
-        if self.cursor.offset != offset {
+        if self.cursor.byte != self.front.byte.wrapping_add(offset) {
             return 0;
         }
         let room = room.min(TRAIN_BYTES.saturating_sub(total) as u32);
         let mut coupled = 0;
-        let mut pieces = self.pieces.range_mut(self.cursor.piece..);
-        let mut next = pieces.next();
-        while let Some(piece) = next
-            && coupled + max <= room
-        {
-            let len = piece.total_len() as u32;
-            next = pieces.next();
-            let goes_alone = len <= max
-                && next
-                    .as_ref()
-                    .is_none_or(|next| next.total_len() as u32 > max - len);
-            if len > segment || !goes_alone || piece.headroom() < HEADROOM {
+        let mut place = self.place();
+        let mut len = self.len_of(place);
+        while len <= segment && coupled + max <= room {
+            let next = self.len_of(place + 1);
+            // One more that would fit is gathered with it.
+            if next != 0 && next <= max - len {
+                break;
+            }
+            let Some(piece) = self.pieces.get_mut(place) else {
+                break;
+            };
+            if piece.headroom() < HEADROOM {
                 break;
             }
             let Some(view) = piece.share_with_headroom(pool) else {
@@ -144,14 +134,18 @@ impl SendQueue {
             };
             train.push_continuation(view);
             coupled += len;
-            self.cursor.piece += 1;
+            place += 1;
             if len < segment {
                 break;
             }
+            len = next;
         }
         if coupled > 0 {
-            self.cursor.offset += coupled;
             train.set_segment_bytes(segment);
+            self.cursor = Cursor {
+                piece: self.front.piece.wrapping_add(place as u32),
+                byte: self.cursor.byte.wrapping_add(coupled),
+            };
         }
         coupled
     }
@@ -159,38 +153,67 @@ impl SendQueue {
     /// A block for the headers, and behind it counted views of the pieces from byte `within` of the cursor's on.
     #[inline(never)]
     fn gathered(&self, within: u32, max: u32, pool: &mut Pool) -> (u32, Option<Message>) {
-        let piece = self.cursor.piece;
-        let Some(mut len) = self.len_of(piece).map(|len| (len - within).min(max)) else {
+        let piece = self.place();
+        let mut len = self.len_of(piece).saturating_sub(within).min(max);
+        if len == 0 {
             debug_assert!(false, "the engine sends only what it was given");
             return (max, None);
-        };
+        }
         let mut next = piece + 1;
-        while let Some(more) = self.len_of(next).filter(|more| *more <= max - len) {
-            len += more;
+        while !self.ends_segment(next - 1, len, max) {
+            len += self.len_of(next);
             next += 1;
         }
         let pieces = self.pieces.iter().skip(piece);
         (len, views(pieces, within as usize, len as usize, pool))
     }
 
-    /// Bytes of a piece.
+    /// Which of the pieces the cursor is at.
     #[inline]
-    fn len_of(&self, piece: usize) -> Option<u32> {
-        Some(self.pieces.get(piece)?.total_len() as u32)
+    fn place(&self) -> usize {
+        self.cursor.piece.wrapping_sub(self.front.piece) as usize
+    }
+
+    /// Bytes of a piece; 0 if there is none.
+    #[inline]
+    fn len_of(&self, piece: usize) -> u32 {
+        self.pieces
+            .get(piece)
+            .map_or(0, |piece| piece.total_len() as u32)
+    }
+
+    /// Whether the piece behind `piece` is none or too long for a segment that holds `len` bytes, at most `max`, already.
+    #[inline]
+    fn ends_segment(&self, piece: usize, len: u32, max: u32) -> bool {
+        match self.len_of(piece + 1) {
+            0 => true,
+            next => next > max - len,
+        }
     }
 
     /// Moves the cursor to the piece that holds the byte at `offset`.
     #[inline(never)]
     fn seek(&mut self, offset: u32) {
-        if offset < self.cursor.offset {
-            self.cursor = Cursor::default();
+        if self.cursor.byte.wrapping_sub(self.front.byte) > offset {
+            self.cursor = self.front;
         }
-        while let Some(len) = self.len_of(self.cursor.piece)
-            && offset - self.cursor.offset >= len
-        {
-            self.cursor.piece += 1;
-            self.cursor.offset += len;
+        let at = self.front.byte.wrapping_add(offset);
+        loop {
+            let len = self.len_of(self.place());
+            if len == 0 || at.wrapping_sub(self.cursor.byte) < len {
+                return;
+            }
+            self.cursor.pass(len);
         }
+    }
+}
+
+impl Cursor {
+    /// On to the next piece, behind one of so many bytes.
+    #[inline]
+    fn pass(&mut self, bytes: u32) {
+        self.piece = self.piece.wrapping_add(1);
+        self.byte = self.byte.wrapping_add(bytes);
     }
 }
 

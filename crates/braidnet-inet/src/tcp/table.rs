@@ -58,14 +58,7 @@ impl Table {
         self.by_tuple.get(hash, tuple).map(|slot| *slot as usize)
     }
 
-    /// The slot of this connection, if it is still there.
-    #[inline]
-    pub(super) fn slot(&self, id: ConnectionId) -> Option<usize> {
-        let slot = self.slots.get(id.slot())?;
-        (slot.generation == id.generation() && slot.connection.is_some()).then(|| id.slot())
-    }
-
-    /// The connection in a slot that [`find`](Table::find) or [`slot`](Table::slot) gave.
+    /// The connection in a slot that [`find`](Table::find) gave.
     #[inline]
     pub(super) fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
         self.slots.get_mut(slot)?.connection()
@@ -74,12 +67,17 @@ impl Table {
     /// The same, marked to be looked at when the perimeter's entry settles.
     #[inline]
     pub(super) fn touch(&mut self, slot: usize) -> Option<&mut Connection> {
-        let entry = self.slots.get_mut(slot)?;
-        if !entry.touched {
-            entry.touched = true;
-            self.touched.push(slot as u32);
+        mark(&mut self.touched, self.slots.get_mut(slot)?, slot)
+    }
+
+    /// This connection, if it is still there, marked in the same way.
+    #[inline]
+    pub(super) fn touch_connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let entry = self.slots.get_mut(id.slot())?;
+        if entry.generation != id.generation() {
+            return None;
         }
-        entry.connection()
+        mark(&mut self.touched, entry, id.slot())
     }
 
     /// Takes the mark off one of the slots that bear it.
@@ -148,4 +146,18 @@ impl Table {
             .min()
             .filter(|at| *at < Instant::MAX)
     }
+}
+
+/// Marks an entry, the one of `slot`, unless it is marked.
+#[inline]
+fn mark<'a>(
+    touched: &mut Vec<u32>,
+    entry: &'a mut Slot,
+    slot: usize,
+) -> Option<&'a mut Connection> {
+    if !entry.touched {
+        entry.touched = true;
+        touched.push(slot as u32);
+    }
+    entry.connection()
 }

@@ -19,6 +19,8 @@ mod syn_sent;
 mod tests;
 mod text;
 
+pub use predicted::Expected;
+
 use crate::state::State;
 use crate::{DropReason, Events, Outcome, Payload, Sink, Tcb};
 use braidnet_wire::seq::SeqNumber;
@@ -100,20 +102,18 @@ impl<P: Payload> Tcb<P> {
         sink: &mut S,
     ) -> Outcome {
         let len = payload.as_ref().map_or(0, Payload::len);
-        if self.is_predicted(now, header, len) {
-            self.take_predicted(now, header, payload, sink)
-        } else {
-            self.arrive(now, header, payload, sink)
+        match self.expects(now, header, len) {
+            Some(expected) => {
+                let acked = self.take_predicted(now, expected, payload, sink);
+                let events = if acked > 0 {
+                    Events::ACKED
+                } else {
+                    Events::empty()
+                };
+                Outcome { events, drop: None }
+            }
+            None => self.arrive(now, header, payload, sink),
         }
-    }
-
-    /// Whether a segment with this header and `len` bytes of data is one that was to be expected.
-    ///
-    /// Consecutive segments that differ in nothing but their place may be given to [`on_segment`](Tcb::on_segment) as one if
-    /// they are expected as one: then each of them would be, and what comes of it is the same. If not, each is given alone.
-    #[inline]
-    pub fn expects(&self, now: Instant, header: &TcpHeader, len: usize) -> bool {
-        self.is_predicted(now, header, len)
     }
 
     /// The general case.

@@ -4,7 +4,8 @@
 //! or both. Such a segment passes every check of §3.10.7.4, so nothing is skipped, only found true at once.
 
 use crate::state::State;
-use crate::{Events, Outcome, Payload, Sink, Tcb};
+use crate::{Payload, Sink, Tcb};
+use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
 
@@ -13,13 +14,25 @@ const LOOKED_AT: u8 =
     TcpFlags::FIN.0 | TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::ACK.0 | TcpFlags::URG.0;
 const EXPECTED: u8 = TcpFlags::ACK.0;
 
+/// A segment that was to be expected, by what is left to take of its header: all else is as the connection has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    ack: SeqNumber,
+    ts_value: u32,
+    window: u16,
+}
+
 impl<P: Payload> Tcb<P> {
+    /// The segment with this header and `len` bytes of data, if it is one that was to be expected.
+    ///
+    /// Consecutive segments that differ in nothing but their place may be taken as one if they are expected as one: then each
+    /// of them would be, and what comes of it is the same. If not, each is given to [`on_segment`](Tcb::on_segment) alone.
     #[inline]
-    pub(super) fn is_predicted(&self, now: Instant, header: &TcpHeader, len: usize) -> bool {
+    pub fn expects(&self, now: Instant, header: &TcpHeader, len: usize) -> Option<Expected> {
         let (sender, receiver) = (&self.sender, &self.receiver);
         let timestamps = self.connection.timestamps;
         let advance = header.ack - sender.snd_una;
-        self.connection.state == State::Established
+        let expected = self.connection.state == State::Established
             && header.flags.0 & LOOKED_AT == EXPECTED
             && header.seq == receiver.rcv_nxt
             && header.present == u8::from(timestamps) * TcpHeader::HAS_TIMESTAMPS
@@ -30,37 +43,59 @@ impl<P: Payload> Tcb<P> {
             && advance <= sender.flight_size()
             && len <= receiver.rcv_wnd() as usize
             // What does neither may be a duplicate ACK or a window update.
-            && len | advance as usize != 0
-            && !(timestamps && receiver.is_timestamp_old(now, header.ts_value))
+            && (len != 0 || advance != 0)
+            && !(timestamps && receiver.is_timestamp_old(now, header.ts_value));
+        expected.then_some(Expected {
+            ack: header.ack,
+            ts_value: header.ts_value,
+            window: header.window,
+        })
     }
 
-    #[inline]
+    /// Takes the segment that this connection [expects](Tcb::expects), at once: nothing may come between. Returns how many
+    /// bytes it acknowledges, to be released from the front of what there is to send as those of
+    /// [`take_acked`](Tcb::take_acked), which does not tell of them again.
+    #[inline(always)]
+    pub fn take_expected<S: Sink<P>>(
+        &mut self,
+        now: Instant,
+        segment: Expected,
+        payload: Option<P>,
+        sink: &mut S,
+    ) -> u32 {
+        let acked = self.take_predicted(now, segment, payload, sink);
+        // No FIN has been sent: all that is acknowledged is data.
+        self.sender.queue_front += acked;
+        acked
+    }
+
+    /// Returns how many sequence numbers are acknowledged.
+    #[inline(always)]
     pub(super) fn take_predicted<S: Sink<P>>(
         &mut self,
         now: Instant,
-        header: &TcpHeader,
+        segment: Expected,
         payload: Option<P>,
         sink: &mut S,
-    ) -> Outcome {
-        let mut events = Events::empty();
+    ) -> u32 {
+        let Expected { ack, window, .. } = segment;
+        let seq = self.receiver.rcv_nxt;
         if self.connection.timestamps {
-            self.receiver
-                .take_timestamp(now, header.seq, header.ts_value);
+            self.receiver.take_timestamp(now, seq, segment.ts_value);
         }
-        if header.ack != self.sender.snd_una {
-            self.sender.slide(now, header.ack);
-            events |= Events::ACKED;
+        let acked = ack - self.sender.snd_una;
+        if acked > 0 {
+            self.sender.slide(now, ack);
         }
         // The window is the last segment's.
         let last = payload.as_ref().map_or(0, Payload::last_segment_at);
-        let seq = header.seq + last as u32;
         self.sender
-            .update_window(now, seq, header.ack, header.window);
+            .update_window(now, seq + last as u32, ack, window);
         if let Some(payload) = payload
             && payload.len() > 0
         {
             self.receiver.accept(now, payload, sink);
         }
-        Outcome { events, drop: None }
+        acked
     }
 }

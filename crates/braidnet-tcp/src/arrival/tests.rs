@@ -1,6 +1,8 @@
 //! One row per rule of RFC 9293 §3.10.7 and of the RFCs that amend it: a state, a segment, what becomes of it.
 
-use crate::testing::{ACK, ECN, FIN, Host, PSH, RST, Reply, SYN, URG, WINDOW, Wire, segment};
+use crate::testing::{
+    ACK, Bytes, ECN, FIN, Host, PSH, RST, Reply, SYN, URG, WINDOW, Wire, segment,
+};
 use crate::{Config, DropReason, Events, State};
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
@@ -20,6 +22,44 @@ fn check(rows: &[Row]) {
         );
         assert_eq!(host.sent(), *replies, "{context}");
         assert_eq!(host.end.tcb.state(), *after, "{context}");
+    }
+}
+
+#[test]
+fn what_is_expected_is_taken_as_if_it_had_arrived() {
+    use State::{CloseWait, Established, FinWait1};
+    // A state with three bytes in flight, a segment, and how many bytes it acknowledges if it is expected.
+    let rows = [
+        (Established, segment(ACK, 0, 0, 5), Some(0)),
+        (Established, segment(ACK, 0, 3, 0), Some(3)),
+        (Established, segment(ACK | PSH, 0, 2, 9), Some(2)),
+        (Established, segment(ACK, 0, 0, 0), None),
+        (Established, segment(ACK, 1, 0, 5), None),
+        (Established, segment(ACK, 0, 4, 5), None),
+        (Established, segment(FIN | ACK, 0, 3, 5), None),
+        (FinWait1, segment(ACK, 0, 4, 0), None),
+        (CloseWait, segment(ACK, 0, 3, 0), None),
+    ];
+    for (state, wire, acked) in rows {
+        let context = format!("{state} {:?}", wire.header);
+        let mut arrived = Host::in_state(state, 3);
+        arrived.arrive(&wire);
+        let Host { end, now, .. } = &mut Host::in_state(state, 3);
+        let expected = end.tcb.expects(*now, &wire.header, wire.data.len());
+        assert_eq!(expected.is_some(), acked.is_some(), "{context}");
+        let Some(expected) = expected else { continue };
+        let (data, mut taken) = (Some(Bytes(wire.data)), Vec::new());
+        let released = end.tcb.take_expected(*now, expected, data, &mut taken);
+        assert_eq!(Some(released), acked, "{context}");
+        assert_eq!(end.tcb.take_acked(), 0, "{context}");
+        assert_eq!(end.tcb.status(), arrived.end.tcb.status(), "{context}");
+        assert_eq!(
+            end.tcb.send_space(),
+            arrived.end.tcb.send_space(),
+            "{context}"
+        );
+        let taken: Vec<u8> = taken.into_iter().flat_map(|bytes| bytes.0).collect();
+        assert_eq!(taken, arrived.end.received, "{context}");
     }
 }
 

@@ -272,3 +272,28 @@ fn who_takes_nothing_is_given_up_once_the_application_is_gone() {
         }
     }
 }
+
+#[test]
+fn what_fits_is_sent_as_long_as_the_user_may_send() {
+    let space = Host::plain().send_buffer_bytes;
+    let rows = [
+        (State::SynSent, space),
+        (State::SynReceived, space),
+        (State::Established, space - 3),
+        (State::CloseWait, space - 3),
+        (State::FinWait1, 0),
+        (State::TimeWait, 0),
+    ];
+    for (state, fits) in rows {
+        let mut host = Host::in_state(state, 3);
+        let unsent = host.end.tcb.status().unsent_bytes;
+        let mut told = None;
+        host.end.tcb.send_as_fits(|space| {
+            told = Some(space);
+            space.min(7)
+        });
+        assert_eq!(told, Some(fits), "{state}");
+        let sent = host.end.tcb.status().unsent_bytes - unsent;
+        assert_eq!(sent, fits.min(7), "{state}");
+    }
+}
