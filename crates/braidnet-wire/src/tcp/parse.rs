@@ -83,7 +83,11 @@ pub fn parse(segment: &[u8]) -> Result<Parsed, TcpError> {
 #[inline(always)]
 pub fn ports(segment: &[u8]) -> Result<(u16, u16), TcpError> {
     match segment.first_chunk::<MIN_HEADER_LEN>() {
-        Some(fixed) => Ok((u16_at(fixed, 0), u16_at(fixed, 2))),
+        Some(fixed) => {
+            // One word: whoever keeps them side by side writes one as well, and reads it back without waiting.
+            let both = u32_at(fixed, 0);
+            Ok(((both >> 16) as u16, both as u16))
+        }
         None => Err(TcpError::Truncated),
     }
 }

@@ -76,20 +76,21 @@ impl Rig {
             (client.unwrap(), Stack::new(&config(SERVER), there).unwrap());
         let now = Instant::from_millis(5);
         accepting.listen(PORT, 16).unwrap();
-        let [call, spare] = [0, 1].map(|_| client.connect(server(PORT)).unwrap());
-        // Idle turns too: in them, what one has freed of the other's goes home.
-        for _ in 0..20 {
-            client.turn(now);
-            accepting.turn(now);
-        }
-        assert_eq!(client.event(), Some(Event::Connected(call)));
-        assert_eq!(client.event(), Some(Event::Connected(spare)));
-        let Some(Event::Accepted(answer)) = accepting.event() else {
-            panic!("nobody called")
+        let mut connect = || {
+            let call = client.connect(server(PORT)).unwrap();
+            // Idle turns too: in them, what one has freed of the other's goes home.
+            for _ in 0..20 {
+                client.turn(now);
+                accepting.turn(now);
+            }
+            assert_eq!(client.event(), Some(Event::Connected(call)));
+            let Some(Event::Accepted(answer)) = accepting.event() else {
+                panic!("nobody called")
+            };
+            (call, answer)
         };
-        let Some(Event::Accepted(spare_answer)) = accepting.event() else {
-            panic!("nobody called again")
-        };
+        let (call, answer) = connect();
+        let (spare, spare_answer) = connect();
         Rig {
             client,
             server: accepting,
