@@ -7,7 +7,7 @@ use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 
 use crate::arena::{Arena, Slab};
-use crate::away::{Away, Lodgers};
+use crate::away::Foreign;
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
 use crate::returns::{Linked, Returns};
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
@@ -16,12 +16,6 @@ thread_local! {
     /// The innermost pool bound on this thread, whose `Home::below` leads to the next one; null if none is bound.
     static CURRENT: Cell<*const Home> = const { Cell::new(null()) };
 }
-
-/// Nodes of one home that are collected before they are sent there.
-const AWAY_BATCH: u32 = 32;
-
-/// Homes for which one pool collects at a time.
-const AWAY_HOMES: usize = 4;
 
 /// What a pool owns. It outlives the pool until the last of its nodes has come back.
 ///
@@ -53,15 +47,11 @@ struct Local {
     this: Cell<*const Home>,
     /// LIFO lists of free nodes per class.
     free: [Cell<Option<NonNull<Node>>>; CLASSES],
-    /// Per class nodes of other homes with the same arena that were freed here: at most as many as lie in a slab.
-    lodgers: [Lodgers; CLASSES],
     /// Memory of the newest slab per class, not carved yet.
     fresh: [Cell<Fresh>; CLASSES],
-    away: [Away; AWAY_HOMES],
-    /// Nodes in all of `away`.
-    collected: Cell<u32>,
-    /// The slot of `away` to flush next when all are taken.
-    evict: Cell<usize>,
+    /// Nodes of other homes that were freed here; those that stay belong to homes with the same arena, and are at most as many
+    /// of a class as lie in a slab.
+    foreign: Foreign,
     /// The pool bound on this thread before this one.
     below: Cell<*const Home>,
     /// Guards that bind the pool here: none exactly while `bound` is null. More than one, or one too many, only where a caller has exchanged the pool behind a
@@ -98,7 +88,6 @@ pub enum Scarcity {
 struct Counts {
     allocated: Cell<u64>,
     carved: Cell<u64>,
-    away: Cell<u64>,
     returned: Cell<u64>,
 }
 
@@ -134,11 +123,8 @@ impl Home {
             local: Local {
                 this: Cell::new(null()),
                 free: [const { Cell::new(None) }; CLASSES],
-                lodgers: core::array::from_fn(|_| Lodgers::default()),
                 fresh: core::array::from_fn(|_| Cell::new(fresh)),
-                away: core::array::from_fn(|_| Away::empty()),
-                collected: Cell::new(0),
-                evict: Cell::new(0),
+                foreign: Foreign::none(),
                 below: Cell::new(null()),
                 guards: Cell::new(0),
                 slabs: Cell::new(Vec::new()),
@@ -174,7 +160,7 @@ impl Home {
             allocated: counts.allocated.get(),
             recycled: counts.allocated.get() - counts.carved.get(),
             refused: self.refused(),
-            away: counts.away.get() + u64::from(self.local.collected.get()),
+            away: self.local.foreign.sent(),
             returned: counts.returned.get(),
             slab_bytes,
         }
@@ -207,9 +193,8 @@ impl Home {
     /// Takes the newest node of `class` off its free list; if that is empty, ask [elsewhere](Home::take_elsewhere).
     #[inline]
     pub fn take(&self, class: usize) -> Option<NonNull<Node>> {
-        let node = self.local.lodgers[class]
-            .pop()
-            .or_else(|| self.pop(class))?;
+        let lodger = self.local.foreign.take(class);
+        let node = lodger.or_else(|| self.pop(class))?;
         add(&self.local.counts.allocated, 1);
         Some(node)
     }
@@ -262,7 +247,7 @@ impl Home {
     fn refill(&self, class: usize) -> Option<NonNull<Node>> {
         self.take_returns();
         let at_hand = |class: usize| {
-            let lodger = self.local.lodgers[class].pop();
+            let lodger = self.local.foreign.take(class);
             lodger
                 .or_else(|| self.pop(class))
                 .or_else(|| self.carve(class))
@@ -341,69 +326,25 @@ impl Home {
         // SAFETY: the caller gives up the node, valid and its own alone.
         let foreign = unsafe { node.as_ref() };
         let class = foreign.class.get() as usize;
-        let lodgers = &self.local.lodgers[class];
+        let here = &self.local.foreign;
         // SAFETY: a home stays alive until its nodes are back, and this one is not.
         let theirs = unsafe { &(*foreign.home.get()).known.arena };
         let arena = &self.known.arena;
         let may_stay = Arc::ptr_eq(theirs, arena)
-            && lodgers.len() < NODES_PER_SLAB[class]
+            && here.staying(class) < NODES_PER_SLAB[class]
             // Where memory runs out, this pool must have some of its own.
             && !self.local.fresh[class].get().at.is_null()
             && arena.is_ample();
         if may_stay {
-            lodgers.push(node);
+            here.keep(node);
         } else {
-            self.send_away(node);
+            here.send(node);
         }
-    }
-
-    /// Keeps a `node` of another home until there are enough of them to send.
-    fn send_away(&self, node: NonNull<Node>) {
-        // SAFETY: the caller gives up the node, valid and its own alone.
-        let home = unsafe { node.as_ref() }.home.get();
-        let slot = self.away_slot(home);
-        slot.push(node);
-        self.local.collected.set(self.local.collected.get() + 1);
-        if slot.len() >= AWAY_BATCH {
-            self.flush(slot);
-        }
-    }
-
-    /// The slot that collects for `home`.
-    #[inline]
-    fn away_slot(&self, home: *const Home) -> &Away {
-        let slots = &self.local.away;
-        slots
-            .iter()
-            .find(|slot| slot.home() == home)
-            .unwrap_or_else(|| self.new_away_slot(home))
-    }
-
-    /// A slot for a home for which nothing has been collected.
-    #[cold]
-    fn new_away_slot(&self, home: *const Home) -> &Away {
-        let slots = &self.local.away;
-        let slot = slots
-            .iter()
-            .find(|slot| slot.len() == 0)
-            .unwrap_or_else(|| {
-                let evict = self.local.evict.get();
-                self.local.evict.set((evict + 1) % AWAY_HOMES);
-                self.flush(&slots[evict]);
-                &slots[evict]
-            });
-        slot.collect_for(home);
-        slot
     }
 
     /// Sends all nodes of other homes there, also those that would be used here again.
     pub fn send_all_away(&self) {
-        for lodgers in &self.local.lodgers {
-            while let Some(node) = lodgers.pop() {
-                self.send_away(node);
-            }
-        }
-        self.flush_away();
+        self.local.foreign.send_all();
     }
 
     /// Sends all of them home unless memory is ample: else they may be awaited there.
@@ -417,25 +358,7 @@ impl Home {
     /// Sends the collected nodes of all other homes there.
     #[inline]
     pub fn flush_away(&self) {
-        if self.local.collected.get() != 0 {
-            self.flush_all();
-        }
-    }
-
-    #[inline(never)]
-    fn flush_all(&self) {
-        for slot in &self.local.away {
-            self.flush(slot);
-        }
-    }
-
-    /// Sends what a slot of `away` has collected.
-    #[inline(never)]
-    fn flush(&self, slot: &Away) {
-        let (collected, nodes) = (&self.local.collected, slot.len());
-        collected.set(collected.get() - nodes);
-        add(&self.local.counts.away, u64::from(nodes));
-        slot.flush();
+        self.local.foreign.flush();
     }
 
     /// Makes this the innermost pool bound on this thread.
@@ -601,6 +524,6 @@ fn this_thread() -> *mut () {
 }
 
 #[inline]
-fn add(count: &Cell<u64>, more: u64) {
+pub(crate) fn add(count: &Cell<u64>, more: u64) {
     count.set(count.get() + more);
 }

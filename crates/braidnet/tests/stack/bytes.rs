@@ -3,7 +3,7 @@
 use crate::pair::{BOTH_MEDIA, Pair, read, text};
 use crate::wire::Impairment;
 use braidnet::device::Capabilities;
-use braidnet::{CloseReason, Duration, ReceiveError, StackConfig};
+use braidnet::{CloseReason, Connection, Duration, ReceiveError, StackConfig};
 
 #[test]
 fn nothing_is_sent_or_received_of_no_bytes() {
@@ -41,23 +41,28 @@ fn messages_are_taken_whole() {
     assert!(heard == sent, "{} bytes", heard.len());
 }
 
+/// The client sends so many bytes, and they are heard.
+fn carry(pair: &mut Pair, (call, answer): (Connection, Connection), len: usize) {
+    let sent = text(len);
+    let (mut at, mut heard) = (0, Vec::new());
+    for _ in 0..1000 {
+        at += pair.client.send(call, &sent[at..]).unwrap();
+        pair.pass(Duration::from_millis(1));
+        heard.extend(read(&mut pair.server, answer));
+    }
+    assert!(heard == sent, "{} bytes", heard.len());
+}
+
 #[test]
 fn every_segment_of_a_train_leaves_and_is_counted() {
     for medium in BOTH_MEDIA {
         let mut pair = Pair::new(medium);
         let (call, answer) = pair.connected();
-        let sent = text(300_000);
-        let (mut at, mut heard) = (0, Vec::new());
-        for _ in 0..1000 {
-            at += pair.client.send(call, &sent[at..]).unwrap();
-            pair.pass(Duration::from_millis(1));
-            heard.extend(read(&mut pair.server, answer));
-        }
-        assert!(heard == sent, "{} bytes", heard.len());
+        carry(&mut pair, (call, answer), 300_000);
         let (client, server) = (pair.client.counters(), pair.server.counters());
         assert_eq!(client["tcp.segments_out"], server["tcp.segments_in"]);
         assert_eq!(server["tcp.segments_out"], client["tcp.segments_in"]);
-        let fewest = sent.len() as u64 / 1460;
+        let fewest = 300_000 / 1460;
         assert!(server["tcp.data_segments_in"] >= fewest, "{server:?}");
         assert_eq!(client.get("tcp.retransmitted"), None);
     }
@@ -269,12 +274,5 @@ fn the_largest_packets_carry_a_stream() {
         Impairment::default(),
     );
     let (call, answer) = pair.connected();
-    let sent = text(2_000_000);
-    let (mut at, mut heard) = (0, Vec::new());
-    for _ in 0..1000 {
-        at += pair.client.send(call, &sent[at..]).unwrap();
-        pair.pass(Duration::from_millis(1));
-        heard.extend(read(&mut pair.server, answer));
-    }
-    assert!(heard == sent, "{} bytes", heard.len());
+    carry(&mut pair, (call, answer), 2_000_000);
 }
