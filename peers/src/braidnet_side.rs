@@ -108,17 +108,21 @@ struct BulkRun {
 }
 
 impl BulkRun {
-    /// Goes on until the server has received `end` messages in all, handing each to `look`.
+    /// Goes on until the server has received `end` messages in all, handing each to `look`. Each application writes and reads
+    /// between two turns of its stack, as on the other side: after what has come, before what is to go.
     fn turn_until(&mut self, pair: &mut Pair, end: u64, look: fn(&mut BulkRun)) {
         let mut moved = pair.now();
         while self.received < end {
             let before = (self.received, self.received_of_message);
             let now = pair.now();
             let until = end.min(self.sent.saturating_add(self.burst));
+            let time = Instant::from_nanos(now);
+            pair.client.turn(time);
             self.send(&mut pair.client, until);
-            pair.client.turn(Instant::from_nanos(now));
-            pair.server.turn(Instant::from_nanos(now));
+            pair.client.turn(time);
+            pair.server.turn(time);
             self.receive(&mut pair.server, look);
+            pair.server.turn(time);
             if (self.received, self.received_of_message) != before {
                 moved = now;
             }

@@ -229,8 +229,15 @@ impl<P: Payload> Receiver<P> {
     #[inline]
     pub(crate) fn is_ack_due(&self) -> bool {
         self.ack_now
-            || self.rcv_nxt - self.last_ack_sent >= 2 * self.rcv_mss
+            || (self.rcv_nxt - self.last_ack_sent >= 2 * self.rcv_mss && !self.is_much_unread())
             || self.is_update_worthwhile()
+    }
+
+    /// Whether an acknowledgment had little more to say than that the window closes. Then it waits until the application has
+    /// read, which is mostly at once, or for as long as any may wait.
+    #[inline]
+    fn is_much_unread(&self) -> bool {
+        self.buffered > self.capacity / 4
     }
 
     /// Whether to tell the peer of a wider window on its own account: it has used up half of what it may have and would

@@ -35,11 +35,39 @@ fn every_second_full_segment() {
 
 #[test]
 fn one_for_a_run() {
-    let mut host = thousand(&config());
+    let mut host = thousand(&Config {
+        receive_buffer_bytes: 40_000,
+        ..config()
+    });
     for at in 0..9 {
         host.arrive(&segment(ACK, at * 1000, 0, 1000));
     }
     assert_eq!(host.sent(), [(ACK, 0, 9000, 0)]);
+}
+
+#[test]
+fn much_that_is_unread_is_acknowledged_when_it_is_read() {
+    let mut host = thousand(&config());
+    for at in 0..5 {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+    }
+    // A quarter of the buffer.
+    assert_eq!(host.sent(), [(ACK, 0, 5000, 0)]);
+    for at in 5..9 {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+        assert_eq!(host.sent(), []);
+    }
+    host.end.take(3999);
+    assert_eq!(host.sent(), []);
+    host.end.take(1);
+    assert_eq!(announced(&mut host), Some(15_000));
+    // Who does not read lets nobody wait for long.
+    for at in 9..11 {
+        host.arrive(&segment(ACK, at * 1000, 0, 1000));
+    }
+    assert_eq!(host.sent(), []);
+    host.wait(Duration::from_millis(40));
+    assert_eq!(host.sent(), [(ACK, 0, 11_000, 0)]);
 }
 
 #[test]
@@ -113,6 +141,7 @@ fn the_window_closes_and_opens_by_what_is_worth_it() {
     for at in 0..20 {
         host.arrive(&segment(ACK, at * 1000, 0, 1000));
     }
+    host.wait(Duration::from_millis(40));
     assert_eq!(announced(&mut host), Some(0));
     // RFC 9293 §3.8.6.2.2: not by less than two segments (or half the buffer).
     host.end.take(1999);
