@@ -64,7 +64,7 @@ pub struct CellReport {
 }
 
 /// Bursts that are tried out, in messages.
-const BURSTS: [u64; 4] = [2, 4, 8, 16];
+const BURSTS: [u64; 6] = [2, 4, 8, 16, 32, 64];
 
 /// The cell as each side does best: of a bulk cell, with the burst of which its messages cost least. Tried in three rounds, so
 /// that no slow phase of the machine decides alone.

@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 
 use braidnet_wire::checksum::copy;
 
+use crate::fetch::look_ahead_at;
 use crate::message::Message;
 use crate::node::Node;
 use crate::pool::Pool;
@@ -120,6 +121,10 @@ impl Message {
         // SAFETY: the nodes of a chain are valid, and held through its head.
         let mut block = unsafe { first.as_ref() };
         loop {
+            if let Some(next) = block.next() {
+                // SAFETY: as above.
+                look_ahead_at(unsafe { next.as_ref() });
+            }
             copied += block.read(&mut to[copied..]);
             match block.next() {
                 Some(next) if block.len() == 0 => {

@@ -1,4 +1,4 @@
-//! Bringing messages near that another processor has made.
+//! Bringing bytes near before they are needed: of messages that another processor has made, and of those that are read next.
 
 use crate::message::Message;
 use crate::node::{NODE_SIZE, Node};
@@ -27,6 +27,32 @@ pub fn fetch(messages: &[Message]) {
         if let Some(next) = message.node().next() {
             fetch_node(next);
         }
+    }
+}
+
+/// Lines at the beginning of a block that are asked for ahead: the processor finds by itself that the others follow.
+const FRONT: usize = 4;
+
+/// Begins to bring the first bytes of a message near, to be read next. Of blocks of one segment each, whoever reads them one
+/// after the other else waits for the beginning of every one.
+#[inline(always)]
+pub(crate) fn look_ahead(message: &Message) {
+    look_ahead_at(message.node());
+}
+
+/// The same for a block of a chain.
+#[inline(always)]
+pub(crate) fn look_ahead_at(node: &Node) {
+    let first = node.bytes().as_ptr();
+    for line in 0..FRONT {
+        let at = first.wrapping_add(line * LINE);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a hint, which reads and writes nothing and faults at no address.
+        unsafe {
+            core::arch::asm!("prefetcht0 [{0}]", in(reg) at, options(nostack, preserves_flags));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = at;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::iter::FusedIterator;
 
+use crate::fetch::look_ahead;
 use crate::message::Message;
 
 /// A batch of messages that belong together, in order: the unit in which modules work, and for which virtual calls,
@@ -110,7 +111,7 @@ impl Run {
     }
 
     /// Offers each message but the first to the one before it, which may take it in; what `offer` gives back stays in the run
-    /// and is the one before the next. The order stays.
+    /// and is the one before the next. The order stays. While one is offered, the bytes of the next come near.
     ///
     /// If `offer` panics, the messages of the run are not dropped.
     #[inline]
@@ -129,6 +130,12 @@ impl Run {
             let at = unsafe { first.add(index) };
             // SAFETY: as many messages as the run had lie there, initialised; each is read once, before its place is written.
             let message = unsafe { at.read() };
+            if index + 1 < len {
+                // SAFETY: below the old length.
+                let next = unsafe { first.add(index + 1) };
+                // SAFETY: it lies there, initialised, and nobody refers to it yet.
+                look_ahead(unsafe { &*next });
+            }
             // SAFETY: `kept` is at least one and at most `index`.
             let before = unsafe { first.add(kept - 1) };
             // SAFETY: what is kept lies in front of `kept`, initialised, and nobody else refers to it.
