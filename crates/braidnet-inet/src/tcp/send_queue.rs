@@ -106,11 +106,12 @@ impl SendQueue {
     ) -> u32 {
         let total = train.total_len();
         let segment = match train.segment_bytes() {
-            // A segment that was gathered has its headers in a block apart.
-            0 if train.len() == total => total as u32,
+            0 => total as u32,
             bytes => bytes,
         };
-        if self.cursor.byte != self.front.byte.wrapping_add(offset) {
+        // A segment that was gathered has its headers in a block apart: no train begins with it.
+        let is_gathered = train.segment_bytes() == 0 && train.len() != total;
+        if is_gathered || self.cursor.byte != self.front.byte.wrapping_add(offset) {
             return 0;
         }
         let room = room.min(TRAIN_BYTES.saturating_sub(total) as u32);
@@ -119,7 +120,7 @@ impl SendQueue {
         let mut len = self.len_of(place);
         while len <= segment && coupled + max <= room {
             let next = self.len_of(place + 1);
-            // One more that would fit is gathered with it.
+            // As in `ends_segment`: one more that would fit is gathered with it.
             if next != 0 && next <= max - len {
                 break;
             }
