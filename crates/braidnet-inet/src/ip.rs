@@ -289,15 +289,9 @@ impl Ip {
     /// Nearly every datagram is one segment of TCP, with room in front of it. What [`Ip::depart_any`] does is done.
     #[inline(always)]
     fn send_usual(&self, message: &mut Message) -> bool {
-        let Datagram {
-            local,
-            remote,
-            protocol,
-            ttl,
-            ..
-        } = *message.note_ref();
+        let datagram: Datagram = message.note();
         let len = message.total_len();
-        if protocol != tcp::PROTOCOL
+        if datagram.protocol != tcp::PROTOCOL
             || message.segment_bytes() != 0
             || self.check(message, len).is_err()
         {
@@ -306,20 +300,14 @@ impl Ip {
         let Some(front) = message.prepend(MIN_HEADER_LEN) else {
             return false;
         };
-        ipv4::emit(&header(local, remote, protocol, ttl, len), front);
+        ipv4::emit(&header(&datagram, len), front);
         true
     }
 
     /// Any datagram is to leave. It may be a train: then its segments leave.
     fn depart_any(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
-        let Datagram {
-            local,
-            remote,
-            protocol,
-            ttl,
-            ..
-        } = *message.note_ref();
-        let is_train = message.segment_bytes() != 0 && protocol == tcp::PROTOCOL;
+        let datagram: Datagram = message.note();
+        let is_train = message.segment_bytes() != 0 && datagram.protocol == tcp::PROTOCOL;
         // The header of a train is the first segment's, and none is longer.
         let len = if is_train {
             message.len()
@@ -329,9 +317,9 @@ impl Ip {
         if let Err(reason) = self.check(message, len) {
             return Verdict::drop(reason);
         }
-        let mut header = header(local, remote, protocol, ttl, len);
+        let mut header = header(&datagram, len);
         if !header.dont_fragment {
-            let pair = self.flows.pair_hash(local, remote);
+            let pair = self.flows.pair_hash(datagram.local, datagram.remote);
             header.identification = self.identification.next(pair);
         }
         let Some(front) = room::prepend(message, MIN_HEADER_LEN, cx.pool()) else {
@@ -340,7 +328,7 @@ impl Ip {
         ipv4::emit(&header, front);
         if self.neighbours.is_some() {
             message.set_note(Frame {
-                hop: self.interface.next_hop(remote),
+                hop: self.interface.next_hop(datagram.remote),
                 ether_type: ether_type::IPV4,
                 ..Frame::default()
             });
@@ -397,7 +385,14 @@ impl Module for Ip {
 
 /// The header of a datagram of `len` bytes that fits into a packet, its identification apart.
 #[inline(always)]
-fn header(local: Address, remote: Address, protocol: u8, ttl: u8, len: usize) -> Ipv4Header {
+fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
+    let Datagram {
+        local,
+        remote,
+        protocol,
+        ttl,
+        ..
+    } = *datagram;
     Ipv4Header {
         source: local,
         destination: remote,

@@ -239,14 +239,13 @@ impl Cluster {
                 first = Some(lowest);
             }
         }
-        if self.pass.run(&mut cx, tail, first, &mut self.outer) {
-            // More will be freed soon: what is other pools' goes home in full batches, or with a turn that has time.
-            pool.put_off();
-        } else {
-            // What is used here again stays until the processor rests.
+        let is_busy = self.pass.run(&mut cx, tail, first, &mut self.outer);
+        // What is other pools' goes home in full batches, or with a turn that has time; what is used here again stays until
+        // the processor rests.
+        if !is_busy {
             pool.flush_away();
-            pool.put_off();
         }
+        pool.put_off();
     }
 
     /// What left at the head: for the application.
