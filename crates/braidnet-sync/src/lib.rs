@@ -7,6 +7,7 @@
 //! | [`parker`] | sleeping without losing a wake-up, on a word or on a device |
 //! | [`baton`] | taking turns without waiting |
 //! | [`gate`] | many wait, one opens |
+//! | [`lease`] | one processor's own until others ask for a share in it |
 //! | [`outbox`] | carrying away, in order, what leaves a critical section |
 //! | `group` | threads spawned suspended, pinned, cancelled, joined |
 //! | `clock` | nanoseconds from the time stamp counter |
@@ -37,6 +38,7 @@ mod spin;
 
 pub mod baton;
 pub mod gate;
+pub mod lease;
 pub mod lock;
 pub mod outbox;
 pub mod parker;

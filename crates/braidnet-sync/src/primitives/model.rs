@@ -26,6 +26,10 @@ impl<T> UnsafeCell<T> {
         self.0.with_mut(enter)
     }
 
+    pub(crate) fn with<R>(&self, enter: impl FnOnce(*const T) -> R) -> R {
+        self.0.with(enter)
+    }
+
     pub(crate) fn into_inner(self) -> T {
         self.0.into_inner()
     }

@@ -26,6 +26,11 @@ impl<T> UnsafeCell<T> {
         enter(self.0.get())
     }
 
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, enter: impl FnOnce(*const T) -> R) -> R {
+        enter(self.0.get())
+    }
+
     pub(crate) fn into_inner(self) -> T {
         self.0.into_inner()
     }
