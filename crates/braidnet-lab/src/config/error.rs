@@ -1,0 +1,82 @@
+//! Why a measurement cannot be made as it is set.
+
+/// Why a measurement cannot be made as it is set.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A number outside its range.
+    #[error("{what} cannot be {value}: from {least} to {most}")]
+    OutOfRange {
+        /// Which one.
+        what: &'static str,
+        /// What it was set to.
+        value: u64,
+        /// The least that it may be.
+        least: u64,
+        /// The most that it may be.
+        most: u64,
+    },
+    /// Nothing to measure.
+    #[error("at least one message must be measured")]
+    NoMessages,
+    /// A datagram that does not fit into a packet.
+    #[error(
+        "a UDP message of {size} bytes does not fit into a packet of {mtu}: {room} at most, for nothing is fragmented"
+    )]
+    DatagramTooLong {
+        /// Bytes of the message.
+        size: usize,
+        /// Bytes that there is room for.
+        room: usize,
+        /// The MTU.
+        mtu: usize,
+    },
+    /// A record that no batch of samples fills.
+    #[error("an XDR message must be a multiple of four bytes and at least 8, not {size}")]
+    UnevenRecord {
+        /// Bytes of the message.
+        size: usize,
+    },
+    /// A datagram that has no room for its number.
+    #[error("a UDP message carries its number: it must have at least {least} bytes, not {size}")]
+    DatagramTooShort {
+        /// Bytes of the message.
+        size: usize,
+        /// The fewest that do.
+        least: usize,
+    },
+    /// Records that a window cannot carry.
+    #[error(
+        "XDR messages of {size} bytes need a window of at least {least} bytes, not {window_bytes}: a record stays in the window until it is whole"
+    )]
+    RecordAboveWindow {
+        /// Bytes of the message.
+        size: usize,
+        /// The window.
+        window_bytes: u32,
+        /// The smallest window that does.
+        least: usize,
+    },
+    /// Round trips of presented messages.
+    #[error("round trips (mode echo) carry bytes as they are: there is no XDR in them")]
+    EchoPresentation,
+    /// A round trip's message that cannot be on its way whole.
+    #[error(
+        "a round trip's message of {size} bytes must fit into half of the window of {window_bytes}"
+    )]
+    EchoAboveWindow {
+        /// Bytes of the message.
+        size: usize,
+        /// The window.
+        window_bytes: u32,
+    },
+    /// More device queues than there are processors for, or none.
+    #[error(
+        "{queues} device queues for {takers} processors that take from the device: from 1 to {takers}"
+    )]
+    DeviceQueues {
+        /// How many queues.
+        queues: usize,
+        /// How many processors take from the device.
+        takers: usize,
+    },
+}

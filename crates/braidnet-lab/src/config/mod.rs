@@ -1,0 +1,229 @@
+//! One measurement's knobs.
+
+mod error;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use error::ConfigError;
+pub use words::{Direction, Mode, Presentation, Transport, UnknownWord};
+
+use crate::content::NUMBER_BYTES;
+use braidnet_codec::record::MARK_BYTES;
+use braidnet_codec::xdr::BatchShape;
+use braidnet_process::Architecture;
+use braidnet_sync::lock::LockKind;
+use braidnet_tcp::{CongestionControl, MAX_WINDOW_BYTES};
+use std::time::Duration;
+
+/// One measurement: what is measured, on how many processors, under which load.
+///
+/// ```
+/// use braidnet_lab::TtcpConfig;
+/// let config = TtcpConfig { connections: 20, ..TtcpConfig::default() };
+/// assert!(config.validate().is_ok());
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TtcpConfig {
+    /// How processors are bound to protocol work.
+    pub architecture: Architecture,
+    /// How many processors, 1 to 256. Every busy thread counts, the far end's work included.
+    pub processors: usize,
+    /// How many connections (under UDP: pairs of ports), 1 to 10,000, dealt to processors evenly.
+    pub connections: usize,
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// How many messages are measured at least, over all connections: 1 to 10^12.
+    pub messages: u64,
+    /// How many messages go before, unmeasured: at most 10^12.
+    pub warmup: u64,
+    /// Bytes of a message: 1 to 16 MiB; under UDP what a datagram can hold; under [`Presentation::Xdr`] a multiple of four of at
+    /// least 8 (a record mark of four bytes stands before each under TCP and is not counted).
+    pub size: usize,
+    /// Longest IP packet of the device in bytes, 128 to 65,535. The FDDI device of the papers has 4352.
+    pub mtu: usize,
+    /// Room for received bytes, and for bytes sent and not acknowledged, of each connection: 2,048 bytes to 1 GiB.
+    pub window_bytes: u32,
+    /// Whether the stack makes and verifies TCP and UDP checksums. Off is a mode of the laboratory after PLP §2.3: the device
+    /// says of every packet that it has verified and will fill in the checksum, which nobody does, so that what is measured is
+    /// a stack whose device does that work. IP header checksums stay.
+    pub checksum: bool,
+    /// What stands between transport and application.
+    pub presentation: Presentation,
+    /// Which way the messages go. [`Mode::Echo`] goes both ways and does not look at it.
+    pub direction: Direction,
+    /// A stream of messages, or one-message round trips.
+    pub mode: Mode,
+    /// What shared buckets and queues are locked with under `message`.
+    pub lock: LockKind,
+    /// Most messages that are taken from one place at once, 1 to 1,024.
+    pub batch: usize,
+    /// How many queues the device has: 1 to as many as processors take from it.
+    pub device_queues: usize,
+    /// Whether each thread stays on a processor of its own.
+    pub pin: bool,
+    /// How long the measured part lasts at least; messages go on being measured until it is filled.
+    pub min_duration: Duration,
+    /// How the congestion window of our senders grows and shrinks.
+    pub congestion: CongestionControl,
+    /// Whether waits for locks are timed. That costs time itself, so it belongs into repetitions of its own.
+    pub sync_sampling: bool,
+}
+
+impl Default for TtcpConfig {
+    fn default() -> TtcpConfig {
+        TtcpConfig {
+            architecture: Architecture::Connection,
+            processors: 1,
+            connections: 1,
+            transport: Transport::Tcp,
+            messages: 20_000,
+            warmup: 10_000,
+            size: 4096,
+            mtu: 4352,
+            window_bytes: 1 << 20,
+            checksum: true,
+            presentation: Presentation::None,
+            direction: Direction::Receive,
+            mode: Mode::Bulk,
+            lock: LockKind::Adaptive,
+            batch: 64,
+            device_queues: 1,
+            pin: false,
+            min_duration: Duration::from_millis(300),
+            congestion: CongestionControl::Cubic,
+            sync_sampling: false,
+        }
+    }
+}
+
+/// Fewest bytes of [`TtcpConfig::mtu`]: headers with all options, and something behind them.
+pub const MIN_MTU: usize = 128;
+/// Most bytes of [`TtcpConfig::mtu`] (RFC 791 §3.1).
+pub const MAX_MTU: usize = 65_535;
+/// Most of [`TtcpConfig::processors`].
+pub const MAX_PROCESSORS: usize = 256;
+/// Most of [`TtcpConfig::connections`]: each needs a port of the far end's in its processor's share of them.
+pub const MAX_CONNECTIONS: usize = 10_000;
+/// Most messages, so that neither their number nor their bytes overflow.
+pub const MAX_MESSAGES: u64 = 1_000_000_000_000;
+/// Most bytes of [`TtcpConfig::size`].
+pub const MAX_SIZE: usize = 16 << 20;
+/// Most of [`TtcpConfig::batch`].
+pub const MAX_BATCH: usize = 1024;
+/// Fewest bytes of [`TtcpConfig::window_bytes`].
+pub const MIN_WINDOW_BYTES: u32 = 2048;
+
+/// Bytes of an IPv4 header without options (RFC 791 §3.1), and with a UDP header behind it (RFC 768).
+const IP_HEADER_BYTES: usize = 20;
+const UDP_HEADERS_BYTES: usize = IP_HEADER_BYTES + 8;
+
+impl TtcpConfig {
+    /// Says whether this can be measured.
+    ///
+    /// # Errors
+    /// [`ConfigError`], a sentence for whoever set it.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let within = |what, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(ConfigError::OutOfRange {
+                    what,
+                    value,
+                    least,
+                    most,
+                })
+            }
+        };
+        let sized = |what, value: usize, least: usize, most: usize| {
+            within(what, value as u64, least as u64, most as u64)
+        };
+        sized("processors", self.processors, 1, MAX_PROCESSORS)?;
+        sized("connections", self.connections, 1, MAX_CONNECTIONS)?;
+        sized("the size of a message", self.size, 1, MAX_SIZE)?;
+        sized("the MTU", self.mtu, MIN_MTU, MAX_MTU)?;
+        sized("the batch", self.batch, 1, MAX_BATCH)?;
+        let (least, most) = (MIN_WINDOW_BYTES.into(), MAX_WINDOW_BYTES.into());
+        within("the window", self.window_bytes.into(), least, most)?;
+        if self.messages == 0 {
+            return Err(ConfigError::NoMessages);
+        }
+        within("the number of messages", self.messages, 1, MAX_MESSAGES)?;
+        within(
+            "the number of messages before",
+            self.warmup,
+            0,
+            MAX_MESSAGES,
+        )?;
+        self.validate_message()?;
+        let takers = self.takers();
+        if self.device_queues == 0 || self.device_queues > takers {
+            return Err(ConfigError::DeviceQueues {
+                queues: self.device_queues,
+                takers,
+            });
+        }
+        Ok(())
+    }
+
+    fn validate_message(&self) -> Result<(), ConfigError> {
+        let size = self.size;
+        if self.transport == Transport::Udp && size > self.mtu - UDP_HEADERS_BYTES {
+            return Err(ConfigError::DatagramTooLong {
+                size,
+                room: self.mtu - UDP_HEADERS_BYTES,
+                mtu: self.mtu,
+            });
+        }
+        if self.transport == Transport::Udp && size < self.least_datagram() {
+            return Err(ConfigError::DatagramTooShort {
+                size,
+                least: self.least_datagram(),
+            });
+        }
+        if self.presentation == Presentation::Xdr {
+            if BatchShape::filling(size).is_err() {
+                return Err(ConfigError::UnevenRecord { size });
+            }
+            // The framer gives a record's bytes back to the window when it is whole, so one and a half must fit.
+            let least = (size + MARK_BYTES) * 2;
+            if self.transport == Transport::Tcp && (self.window_bytes as usize) < least {
+                return Err(ConfigError::RecordAboveWindow {
+                    size,
+                    window_bytes: self.window_bytes,
+                    least,
+                });
+            }
+            if self.mode == Mode::Echo {
+                return Err(ConfigError::EchoPresentation);
+            }
+        }
+        if self.mode == Mode::Echo
+            && self.transport == Transport::Tcp
+            && size > self.window_bytes as usize / 2
+        {
+            return Err(ConfigError::EchoAboveWindow {
+                size,
+                window_bytes: self.window_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// A datagram carries its number, eight bytes, and under XDR a batch behind it.
+    fn least_datagram(&self) -> usize {
+        match self.presentation {
+            Presentation::None => NUMBER_BYTES,
+            Presentation::Xdr => 2 * NUMBER_BYTES,
+        }
+    }
+
+    /// How many processors take from the device: all, but under `task` one of each pipeline.
+    pub fn takers(&self) -> usize {
+        match self.architecture {
+            Architecture::Task => (self.processors / 2).max(1),
+            Architecture::Connection | Architecture::Message => self.processors,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+use super::*;
+use core::fmt;
+use core::str::FromStr;
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_a_sentence() {
+    let good = TtcpConfig::default;
+    let rows = [
+        (
+            TtcpConfig {
+                processors: 0,
+                ..good()
+            },
+            "processors cannot be 0: from 1 to 256",
+        ),
+        (
+            TtcpConfig {
+                connections: 10_001,
+                ..good()
+            },
+            "connections cannot be 10001: from 1 to 10000",
+        ),
+        (
+            TtcpConfig { size: 0, ..good() },
+            "the size of a message cannot be 0: from 1 to 16777216",
+        ),
+        (
+            TtcpConfig {
+                mtu: 65_536,
+                ..good()
+            },
+            "the MTU cannot be 65536: from 128 to 65535",
+        ),
+        (
+            TtcpConfig { batch: 0, ..good() },
+            "the batch cannot be 0: from 1 to 1024",
+        ),
+        (
+            TtcpConfig {
+                window_bytes: 1,
+                ..good()
+            },
+            "the window cannot be 1: from 2048 to 1073725440",
+        ),
+        (
+            TtcpConfig {
+                messages: 0,
+                ..good()
+            },
+            "at least one message must be measured",
+        ),
+        (
+            TtcpConfig {
+                messages: u64::MAX,
+                ..good()
+            },
+            "the number of messages cannot be 18446744073709551615: from 1 to 1000000000000",
+        ),
+        (
+            TtcpConfig {
+                warmup: u64::MAX,
+                ..good()
+            },
+            "the number of messages before cannot be 18446744073709551615: from 0 to 1000000000000",
+        ),
+        (
+            TtcpConfig {
+                transport: Transport::Udp,
+                size: 4325,
+                ..good()
+            },
+            "a UDP message of 4325 bytes does not fit into a packet of 4352: 4324 at most, for nothing is fragmented",
+        ),
+        (
+            TtcpConfig {
+                presentation: Presentation::Xdr,
+                size: 4097,
+                ..good()
+            },
+            "an XDR message must be a multiple of four bytes and at least 8, not 4097",
+        ),
+        (
+            TtcpConfig {
+                presentation: Presentation::Xdr,
+                window_bytes: 8199,
+                ..good()
+            },
+            "XDR messages of 4096 bytes need a window of at least 8200 bytes, not 8199: a record stays in the window until it is whole",
+        ),
+        (
+            TtcpConfig {
+                presentation: Presentation::Xdr,
+                mode: Mode::Echo,
+                ..good()
+            },
+            "round trips (mode echo) carry bytes as they are: there is no XDR in them",
+        ),
+        (
+            TtcpConfig {
+                mode: Mode::Echo,
+                size: 1 << 21,
+                ..good()
+            },
+            "a round trip's message of 2097152 bytes must fit into half of the window of 1048576",
+        ),
+        (
+            TtcpConfig {
+                device_queues: 2,
+                ..good()
+            },
+            "2 device queues for 1 processors that take from the device: from 1 to 1",
+        ),
+        (
+            TtcpConfig {
+                architecture: Architecture::Task,
+                processors: 3,
+                device_queues: 2,
+                ..good()
+            },
+            "2 device queues for 1 processors that take from the device: from 1 to 1",
+        ),
+    ];
+    for (config, sentence) in rows {
+        assert_eq!(
+            config.validate().map_err(|error| error.to_string()),
+            Err(sentence.to_owned())
+        );
+    }
+    let udp = TtcpConfig {
+        transport: Transport::Udp,
+        size: 4324,
+        ..good()
+    };
+    let queues = TtcpConfig {
+        processors: 4,
+        device_queues: 4,
+        ..good()
+    };
+    let task = TtcpConfig {
+        architecture: Architecture::Task,
+        processors: 5,
+        device_queues: 2,
+        ..good()
+    };
+    for config in [good(), udp, queues, task] {
+        assert_eq!(config.validate(), Ok(()));
+    }
+}
+
+#[test]
+fn words_are_read_as_they_are_written() {
+    fn law<T: Copy + FromStr + fmt::Display + PartialEq + fmt::Debug>(all: &[T]) {
+        for word in all {
+            assert_eq!(word.to_string().parse::<T>().ok(), Some(*word));
+        }
+        assert!("sideways".parse::<T>().is_err());
+    }
+    law(Transport::ALL);
+    law(Presentation::ALL);
+    law(Direction::ALL);
+    law(Mode::ALL);
+    let error = "up".parse::<Direction>().map_err(|error| error.to_string());
+    assert_eq!(
+        error,
+        Err("no direction is called `up`: choose receive, send or both".to_owned())
+    );
+}

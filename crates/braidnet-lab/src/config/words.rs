@@ -1,0 +1,94 @@
+//! What is chosen by a word.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// A word that is none of those that can be chosen.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no {what} is called `{word}`: choose {choices}")]
+pub struct UnknownWord {
+    what: &'static str,
+    word: String,
+    choices: &'static str,
+}
+
+macro_rules! words {
+    (
+        $(#[$doc:meta])* $name:ident, $what:literal, $choices:literal:
+        $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)*
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[$name] = &[$($name::$variant),*];
+
+            /// Its name on the command line and in reports.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(word: &str) -> Result<$name, UnknownWord> {
+                $name::ALL
+                    .iter()
+                    .copied()
+                    .find(|choice| choice.name() == word)
+                    .ok_or_else(|| UnknownWord { what: $what, word: word.to_owned(), choices: $choices })
+            }
+        }
+    };
+}
+
+words! {
+    /// What carries the messages.
+    Transport, "transport", "tcp or udp":
+    /// TCP (RFC 9293).
+    Tcp = "tcp",
+    /// UDP (RFC 768).
+    Udp = "udp",
+}
+
+words! {
+    /// What stands between transport and application.
+    Presentation, "presentation", "none or xdr":
+    /// Nothing: the application copies the bytes.
+    None = "none",
+    /// XDR (RFC 4506), in records (RFC 5531 §11) under TCP: the application sums what was decoded.
+    Xdr = "xdr",
+}
+
+words! {
+    /// Which way the messages go.
+    Direction, "direction", "receive, send or both":
+    /// Up the stack, from a simulated sender.
+    Receive = "receive",
+    /// Down the stack, to a simulated receiver.
+    Send = "send",
+    /// Down one whole stack and up another.
+    Both = "both",
+}
+
+words! {
+    /// What the load is.
+    Mode, "mode", "bulk or echo":
+    /// As many messages as possible.
+    Bulk = "bulk",
+    /// Round trips between two whole stacks, one outstanding for each connection.
+    Echo = "echo",
+}
