@@ -123,6 +123,21 @@ impl<P> Running<P> {
         self.group.cancel();
     }
 
+    /// Waits until every thread stands between two turns, and keeps it there until [`resume`](Running::resume), so that all of a
+    /// stack can be looked at, or changed, as one (ASX §2.6.2). Suspensions nest: each needs a resumption of its own. Not to be
+    /// called from one of the threads.
+    ///
+    /// # Panics
+    /// With more than 32,767 suspensions at a time.
+    pub fn suspend(&self) {
+        self.group.suspend();
+    }
+
+    /// Takes one suspension back; with the last, all threads go on. False if there was none.
+    pub fn resume(&self) -> bool {
+        self.group.resume()
+    }
+
     /// Whether every thread has ended, as after a panic of all.
     pub fn is_finished(&self) -> bool {
         self.group.is_finished()
@@ -150,7 +165,7 @@ fn carry<P: Processor>(mut processor: P, mut member: Member, idle: Idle) -> Fini
     let clock = Clock::shared();
     let mut idle_since = None;
     let mut turns = 0;
-    while !member.cancel.is_set() {
+    while member.brake.boundary() {
         let now = Instant::from_nanos(clock.now_nanos());
         turns += 1;
         match processor.turn(now, BUDGET) {
@@ -186,7 +201,7 @@ fn sleep<P: Processor>(processor: &P, member: &mut Member, next: Next, now: Inst
         Next::Idle => None,
     };
     let announced = member.parker.announce();
-    if processor.has_work() || member.cancel.is_set() {
+    if processor.has_work() || member.brake.is_on() {
         announced.cancel();
         return;
     }

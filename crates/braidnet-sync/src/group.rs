@@ -3,11 +3,12 @@
 //! # The protocol
 //!
 //! Spawning returns when every thread exists, is pinned where asked, and waits at a [gate](crate::gate): nothing has run yet, so that
-//! a stream can be wired whole before a message flows (ASX §2.6.2). `start` opens the gate. `cancel` sets a flag that members
-//! are expected to look at once per turn, and wakes those that sleep on the parker that each was given. `join` waits for
-//! all. A group that was never started, or is dropped, dismisses its members unrun, and waits for them.
+//! a stream can be wired whole before a message flows (ASX §2.6.2). `start` opens the gate. From then on members pass a
+//! [brake](crate::brake) once per turn: `suspend` holds it and waits until all stand there, `resume` lets go, `cancel` ends it.
+//! Whoever sleeps on the parker that each member was given is woken for that. `join` waits for all. A group that was never
+//! started, or is dropped, dismisses its members unrun, and waits for them.
 //!
-//! The flag is stored with release before the unpark, and unparking brings the fence: a member that looks at the flag
+//! The brake's word changes with release before the unpark, and unparking brings the fence: a member that looks at the brake
 //! between announcing sleep and sleeping misses neither.
 
 use core::any::Any;
@@ -17,9 +18,10 @@ use std::sync::mpsc;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::brake::Brake;
 use crate::gate::Gate;
 use crate::parker::{Parker, Unparker};
-use crate::primitives::{Arc, AtomicBool, Ordering, several_processors, thread};
+use crate::primitives::{Arc, several_processors, thread};
 
 /// The processors that the calling thread may run on, in ascending order; its affinity mask.
 ///
@@ -118,20 +120,10 @@ pub struct Member {
     pub processor: Option<usize>,
     /// What it sleeps on; the group's cancel, and whoever asked the group for its unparker, wakes it. It can sleep on devices.
     pub parker: Parker,
-    /// Whether it is wanted on.
-    pub cancel: CancelFlag,
-}
-
-/// Whether a group wants its members to return. Cheap to clone, for whoever turns on a member's behalf.
-#[derive(Clone, Debug, Default)]
-pub struct CancelFlag(Arc<AtomicBool>);
-
-impl CancelFlag {
-    /// Whether the members are to return: to be looked at once per turn, and between announcing sleep and sleeping.
-    #[inline]
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
+    /// Its turns end and begin at this brake's [boundary](Brake::boundary), which says whether there is to be another; and between
+    /// announcing sleep and sleeping it looks whether it [is on](Brake::is_on). The group counts it as going round from its start
+    /// to its end.
+    pub brake: Arc<Brake>,
 }
 
 /// Threads that start, are cancelled and are joined together.
@@ -147,7 +139,7 @@ impl CancelFlag {
 #[derive(Debug)]
 pub struct ThreadGroup<R> {
     gate: Arc<Gate>,
-    cancel: CancelFlag,
+    brake: Arc<Brake>,
     unparkers: Vec<Unparker>,
     threads: Vec<thread::JoinHandle<Option<R>>>,
 }
@@ -170,7 +162,7 @@ impl<R: Send + 'static> ThreadGroup<R> {
         let _ = several_processors();
         let mut group = ThreadGroup {
             gate: Arc::new(Gate::new()),
-            cancel: CancelFlag::default(),
+            brake: Arc::default(),
             unparkers: Vec::new(),
             threads: Vec::new(),
         };
@@ -184,7 +176,7 @@ impl<R: Send + 'static> ThreadGroup<R> {
                 index,
                 processor,
                 parker,
-                cancel: group.cancel.clone(),
+                brake: Arc::clone(&group.brake),
             };
             let (gate, pinning) = (Arc::clone(&group.gate), pinning.clone());
             let thread = thread::Builder::new()
@@ -193,7 +185,11 @@ impl<R: Send + 'static> ThreadGroup<R> {
                     // The group waits for every answer, so somebody is there to hear it.
                     let _ = pinning.send(pin(&member));
                     drop(pinning);
-                    gate.wait().then(|| body(member))
+                    let brake = Arc::clone(&member.brake);
+                    gate.wait().then(|| {
+                        let _going = brake.set_off();
+                        body(member)
+                    })
                 });
             group
                 .threads
@@ -226,12 +222,36 @@ impl<R> ThreadGroup<R> {
         &self.unparkers
     }
 
-    /// Asks every member to return at its next turn boundary, and wakes those that sleep.
-    pub fn cancel(&self) {
-        self.cancel.0.store(true, Ordering::Release);
+    /// Suspends all: waits until every member stands at the boundary of its turn, or has ended, and keeps it there until
+    /// [`resume`](Self::resume) (ASX §2.6.2). Suspensions nest: each needs a resumption of its own. A group that has not been
+    /// started yet is suspended in its start.
+    ///
+    /// What members did in their turns is visible to the caller, and what it does to them before it resumes. It may be called
+    /// from any thread but a member's, which would wait for itself.
+    ///
+    /// # Panics
+    /// With more than 32,767 suspensions at a time.
+    pub fn suspend(&self) {
+        self.brake.put_on();
+        self.wake_all();
+        self.brake.await_stop();
+    }
+
+    /// Takes one suspension back; with the last, all go on. False if there was none.
+    pub fn resume(&self) -> bool {
+        self.brake.let_go()
+    }
+
+    fn wake_all(&self) {
         for unparker in &self.unparkers {
             unparker.unpark();
         }
+    }
+
+    /// Asks every member to return at its next turn boundary, and wakes those that sleep or are suspended.
+    pub fn cancel(&self) {
+        self.brake.end();
+        self.wake_all();
     }
 
     /// Whether every member has ended.
@@ -296,7 +316,7 @@ fn pin(member: &Member) -> Result<(), SpawnError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
     use super::*;
 
@@ -359,15 +379,15 @@ mod tests {
     #[test]
     fn cancel_reaches_those_who_sleep_and_those_who_turn() {
         let sleeper: Body<()> = Box::new(|mut member| {
-            while !member.cancel.is_set() {
+            while member.brake.boundary() {
                 let announced = member.parker.announce();
-                if !member.cancel.is_set() {
+                if !member.brake.is_on() {
                     announced.park();
                 }
             }
         });
         let turner: Body<()> = Box::new(|member| {
-            while !member.cancel.is_set() {
+            while member.brake.boundary() {
                 thread::yield_now();
             }
         });
@@ -377,13 +397,71 @@ mod tests {
         assert!(group.join().iter().all(Result::is_ok));
     }
 
+    /// Members that turn, one that sleeps, and one that ends soon; suspended by two threads at a time, again and again.
+    #[test]
+    fn nobody_turns_while_suspended() {
+        let turns = Arc::new(AtomicU64::new(0));
+        let turner = || -> Body<()> {
+            let turns = Arc::clone(&turns);
+            Box::new(move |member| {
+                while member.brake.boundary() {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let sleeper: Body<()> = Box::new(|mut member| {
+            while member.brake.boundary() {
+                let announced = member.parker.announce();
+                if !member.brake.is_on() {
+                    announced.park();
+                }
+            }
+        });
+        let bodies = [turner(), sleeper, Box::new(|_| ()), turner(), turner()];
+        let group = ThreadGroup::spawn("member", &Placement::Free, bodies).unwrap();
+        group.suspend();
+        group.start();
+        let standing = || {
+            let before = turns.load(Ordering::Relaxed);
+            thread::yield_now();
+            assert_eq!(turns.load(Ordering::Relaxed), before);
+        };
+        standing();
+        assert!(group.resume() && !group.resume());
+        let once_more = AtomicBool::new(true);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while once_more.load(Ordering::Relaxed) {
+                    group.suspend();
+                    assert!(group.resume());
+                }
+            });
+            for _ in 0..200 {
+                group.suspend();
+                standing();
+                assert!(group.resume());
+            }
+            once_more.store(false, Ordering::Relaxed);
+        });
+        let before = turns.load(Ordering::Relaxed);
+        while turns.load(Ordering::Relaxed) == before {
+            thread::yield_now();
+        }
+        group.suspend();
+        group.cancel();
+        assert!(
+            group.join().iter().all(Result::is_ok),
+            "not kept from ending"
+        );
+    }
+
     #[test]
     fn dropping_a_running_group_ends_it() {
         let ended = Arc::new(AtomicUsize::new(0));
         let bodies = (0..2).map(|_| {
             let ended = Arc::clone(&ended);
             move |member: Member| {
-                while !member.cancel.is_set() {
+                while member.brake.boundary() {
                     thread::yield_now();
                 }
                 ended.fetch_add(1, Ordering::Relaxed);

@@ -8,8 +8,9 @@
 //! | [`baton`] | taking turns without waiting |
 //! | [`gate`] | many wait, one opens |
 //! | [`lease`] | one processor's own until others ask for a share in it |
+//! | [`brake`] | all who go round stop at their next boundary, and go on |
 //! | [`outbox`] | carrying away, in order, what leaves a critical section |
-//! | `group` | threads spawned suspended, pinned, cancelled, joined |
+//! | `group` | threads spawned suspended, pinned, suspended and resumed together, cancelled, joined |
 //! | `clock` | nanoseconds from the time stamp counter |
 //! | `usage` | switches and processor time as the kernel counts them |
 //!
@@ -37,6 +38,7 @@ mod primitives;
 mod spin;
 
 pub mod baton;
+pub mod brake;
 pub mod gate;
 pub mod lease;
 pub mod lock;

@@ -320,6 +320,21 @@ impl Server {
         self.driver.has_finished_one()
     }
 
+    /// Waits until every processor stands between two turns, and keeps it there until [`resume`](Server::resume): what comes in
+    /// meanwhile waits in the device, as long as there is room, and peers send again what was lost. Suspensions nest: each needs a
+    /// resumption of its own. Not to be called from a service.
+    ///
+    /// # Panics
+    /// With more than 32,767 suspensions at a time.
+    pub fn suspend(&self) {
+        self.driver.suspend();
+    }
+
+    /// Takes one suspension back; with the last, all processors go on. False if there was none.
+    pub fn resume(&self) -> bool {
+        self.driver.resume()
+    }
+
     /// Ends every processor after its current turn, and takes the stack down.
     ///
     /// # Errors

@@ -113,3 +113,50 @@ fn a_service_accepts_at_once() {
         }
     }
 }
+
+/// Under traffic: while it is suspended nothing moves, and nothing is lost by it.
+#[test]
+fn a_suspended_server_stands_still_and_goes_on() {
+    for architecture in Architecture::ALL {
+        let (near, far) = memory::wire(Capabilities::ip(1500), 256);
+        let mut client = Stack::new(&StackConfig::new("10.0.0.1".parse().unwrap()), near).unwrap();
+        let server = ServerBuilder::new(StackConfig::new("10.0.0.2".parse().unwrap()))
+            .architecture(architecture, 2)
+            .tcp(7, Touchy)
+            .start(far)
+            .unwrap();
+        let call = client.connect("10.0.0.2:7".parse().unwrap()).unwrap();
+        let text: Vec<u8> = (0..1 << 20).map(|n: u32| b'a' + (n % 23) as u8).collect();
+        let (mut sent, mut back) = (0, Vec::new());
+        let mut now = Instant::ZERO;
+        let mut turn = |client: &mut Stack, sent: &mut usize, back: &mut Vec<u8>| {
+            now = Instant::from_nanos(now.nanos() + 1000);
+            client.turn(now);
+            // No more on its way than the service has space to send back.
+            let end = text.len().min(back.len() + 8192);
+            *sent += client.send(call, &text[*sent..end]).unwrap_or(0);
+            while let Some(message) = client.receive_message(call) {
+                message.blocks().for_each(|block| back.extend(block));
+            }
+        };
+        let mut suspensions = 0;
+        while back.len() < text.len() {
+            turn(&mut client, &mut sent, &mut back);
+            std::thread::yield_now();
+            if back.len() >= suspensions * 50_000 {
+                suspensions += 1;
+                server.suspend();
+                server.suspend();
+                assert!(server.resume());
+                let before = server.counters();
+                turn(&mut client, &mut sent, &mut back);
+                std::thread::yield_now();
+                assert_eq!(server.counters(), before, "{architecture}");
+                assert!(server.resume() && !server.resume());
+            }
+        }
+        assert!(back == text, "{architecture}");
+        server.suspend();
+        server.stop().unwrap();
+    }
+}
