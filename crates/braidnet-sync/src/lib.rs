@@ -7,6 +7,7 @@
 //! | [`parker`] | sleeping without losing a wake-up, on a word or on a device |
 //! | [`baton`] | taking turns without waiting |
 //! | [`gate`] | many wait, one opens |
+//! | [`delegation`] | entering with work, and leaving it with whoever is inside |
 //! | [`lease`] | one processor's own until others ask for a share in it |
 //! | [`brake`] | all who go round stop at their next boundary, and go on |
 //! | [`outbox`] | carrying away, in order, what leaves a critical section |
@@ -39,6 +40,7 @@ mod spin;
 
 pub mod baton;
 pub mod brake;
+pub mod delegation;
 pub mod gate;
 pub mod lease;
 pub mod lock;
