@@ -21,7 +21,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::brake::Brake;
 use crate::gate::Gate;
 use crate::parker::{Parker, Unparker};
-use crate::primitives::{Arc, several_processors, thread};
+use crate::primitives::{Arc, processors, thread};
 
 /// The processors that the calling thread may run on, in ascending order; its affinity mask.
 ///
@@ -159,7 +159,7 @@ impl<R: Send + 'static> ThreadGroup<R> {
         F: FnOnce(Member) -> R + Send + 'static,
     {
         // The first to ask allocates: here, and not where two of the threads first want one lock.
-        let _ = several_processors();
+        let _ = processors();
         let mut group = ThreadGroup {
             gate: Arc::new(Gate::new()),
             brake: Arc::default(),

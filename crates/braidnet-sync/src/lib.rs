@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`lock`] | [`Adaptive`](lock::Adaptive) and [`Mcs`](lock::Mcs) locks, [`Lock`](lock::Lock) that chooses between them at run time and counts |
+//! | [`lock`] | adaptive, test-and-set, ticket and MCS locks, [`Lock`](lock::Lock) that chooses between them at run time and counts |
 //! | [`ring`] | bounded FIFO rings for one or many producers and one consumer |
 //! | [`parker`] | sleeping without losing a wake-up, on a word or on a device |
 //! | [`baton`] | taking turns without waiting |

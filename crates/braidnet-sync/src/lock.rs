@@ -1,6 +1,6 @@
 //! Locks: what is held by one processor at a time, and how the others wait.
 //!
-//! [`Adaptive`] and [`Mcs`] are lock types; `lock_api::Mutex<Adaptive, T>` and `lock_api::Mutex<Mcs, T>` are mutexes made of them for
+//! [`Adaptive`], [`TestAndSet`], [`Ticket`] and [`Mcs`] are lock types; `lock_api::Mutex<Adaptive, T>` is a mutex made of one for
 //! who knows at compile time which one is wanted. `Lock` holds one of them, chosen at run time, and counts on
 //! request. State that one processor owns needs neither: its lock is `&mut`, which the compiler checks.
 //!
@@ -9,9 +9,13 @@
 
 mod adaptive;
 mod mcs;
+mod tas;
+mod ticket;
 
 #[cfg(not(loom))]
 mod chosen;
+#[cfg(not(loom))]
+mod kind;
 #[cfg(not(loom))]
 mod meter;
 
@@ -20,8 +24,12 @@ mod model;
 
 pub use adaptive::Adaptive;
 pub use mcs::Mcs;
+pub use tas::TestAndSet;
+pub use ticket::Ticket;
 
 #[cfg(not(loom))]
-pub use chosen::{Lock, LockKind, UnknownLock};
+pub use chosen::Lock;
+#[cfg(not(loom))]
+pub use kind::{LockKind, UnknownLock};
 #[cfg(not(loom))]
 pub use meter::{LockClass, LockCounts, LockSnapshot, Metering, metering, set_metering};

@@ -35,7 +35,7 @@
 //! The average is read and written without ordering and may lose updates: it is a hint. It shares the lock's cache
 //! line and is written only by those who had to wait.
 
-use crate::primitives::{AtomicU32, Futex, Ordering, processor_hint, several_processors};
+use crate::primitives::{AtomicU32, Futex, Ordering, processor_hint, processors};
 use crate::spin::Spin;
 
 const HELD: u32 = 1;
@@ -131,7 +131,7 @@ impl Adaptive {
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) {
-        if !(several_processors() && self.spin()) {
+        if !(processors() > 1 && self.spin()) {
             self.sleep();
         }
     }

@@ -1,106 +1,10 @@
 //! The lock whose kind is a run-time choice.
 
 use core::fmt;
-use core::str::FromStr;
 
+use super::kind::{LockKind, Raw};
 use super::meter::{self, LockClass};
-use super::{Adaptive, Mcs};
 use crate::primitives::UnsafeCell;
-
-/// The locks to choose from.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum LockKind {
-    /// [`Adaptive`]: spins while its holder may be running, sleeps otherwise, barges.
-    #[default]
-    Adaptive,
-    /// [`Mcs`]: first come, first served.
-    Mcs,
-}
-
-impl LockKind {
-    /// Every kind, in the order in which they are listed to users.
-    pub const fn all() -> [LockKind; 2] {
-        [LockKind::Adaptive, LockKind::Mcs]
-    }
-
-    /// The name users write.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LockKind::Adaptive => "adaptive",
-            LockKind::Mcs => "mcs",
-        }
-    }
-}
-
-impl fmt::Display for LockKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// No lock has this name.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no lock is called '{0}': there are adaptive and mcs")]
-pub struct UnknownLock(
-    /// The name that was asked for.
-    pub String,
-);
-
-impl FromStr for LockKind {
-    type Err = UnknownLock;
-
-    fn from_str(name: &str) -> Result<Self, UnknownLock> {
-        Self::all()
-            .into_iter()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| UnknownLock(name.to_owned()))
-    }
-}
-
-/// The raw lock: a branch on a field beside the lock word, which is in the cache by then, and no virtual call.
-#[derive(Debug)]
-enum Raw {
-    Adaptive(Adaptive),
-    Mcs(Mcs),
-}
-
-impl Raw {
-    const fn new(kind: LockKind) -> Self {
-        match kind {
-            LockKind::Adaptive => Raw::Adaptive(Adaptive::new()),
-            LockKind::Mcs => Raw::Mcs(Mcs::new()),
-        }
-    }
-
-    #[inline(always)]
-    fn lock(&self) {
-        match self {
-            Raw::Adaptive(lock) => lock.lock(),
-            Raw::Mcs(lock) => lock.lock(),
-        }
-    }
-
-    #[inline(always)]
-    fn try_lock(&self) -> bool {
-        match self {
-            Raw::Adaptive(lock) => lock.try_lock(),
-            Raw::Mcs(lock) => lock.try_lock(),
-        }
-    }
-
-    /// # Safety
-    ///
-    /// The caller must hold the lock.
-    #[inline(always)]
-    unsafe fn unlock(&self) {
-        match self {
-            // SAFETY: the caller holds the lock.
-            Raw::Adaptive(lock) => unsafe { lock.unlock() },
-            // SAFETY: the caller holds the lock.
-            Raw::Mcs(lock) => unsafe { lock.unlock() },
-        }
-    }
-}
 
 /// A value behind a lock whose kind is chosen when it is made.
 ///
@@ -139,10 +43,7 @@ impl<T> Lock<T> {
 
     /// Which lock it is.
     pub const fn kind(&self) -> LockKind {
-        match self.raw {
-            Raw::Adaptive(_) => LockKind::Adaptive,
-            Raw::Mcs(_) => LockKind::Mcs,
-        }
+        self.raw.kind()
     }
 
     /// What it is counted under.
@@ -226,25 +127,6 @@ impl<T> fmt::Debug for Lock<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_read_back() {
-        for kind in LockKind::all() {
-            assert_eq!(kind.to_string().parse(), Ok(kind));
-        }
-        assert_eq!(
-            "spin".parse::<LockKind>(),
-            Err(UnknownLock("spin".to_owned()))
-        );
-    }
-
-    #[test]
-    fn the_unknown_lock_sentence_names_every_kind() {
-        let sentence = UnknownLock(String::new()).to_string();
-        for kind in LockKind::all() {
-            assert!(sentence.contains(kind.name()), "{sentence}");
-        }
-    }
 
     #[test]
     fn every_kind_excludes_while_held_and_is_free_after() {

@@ -37,7 +37,7 @@
 
 use core::ptr;
 
-use crate::primitives::{AtomicPtr, Futex, Ordering, several_processors};
+use crate::primitives::{AtomicPtr, Futex, Ordering, processors};
 use crate::spin::{Spin, until_some};
 
 /// The waiter has neither the lock nor gone to sleep.
@@ -210,7 +210,7 @@ impl Mcs {
 
 /// Waits until `state` is `GRANTED`.
 fn wait(state: &Futex) {
-    let mut spin = Spin::at_most(if several_processors() { MOST_PAUSES } else { 0 });
+    let mut spin = Spin::at_most(if processors() > 1 { MOST_PAUSES } else { 0 });
     loop {
         if state.load(Ordering::Acquire) == GRANTED {
             return;

@@ -20,7 +20,7 @@ pub(super) fn excludes<L: Send + Sync + 'static>(
     unlock: fn(&L),
 ) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(if threads > 2 { 2 } else { 3 });
+    builder.preemption_bound = Some(5_usize.saturating_sub(threads));
     builder.check(move || {
         let shared = Arc::new(Guarded {
             lock: make(),

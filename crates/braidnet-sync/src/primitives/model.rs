@@ -45,7 +45,10 @@ pub(crate) struct Futex {
 
 impl Futex {
     pub(crate) fn new(value: u32) -> Self {
-        let sleepers = FutexWaker(PlainArc::new((Mutex::new(()), Condvar::new())));
+        let sleepers = FutexWaker(PlainArc::new((
+            Mutex::new(()),
+            [Condvar::new(), Condvar::new()],
+        )));
         Futex {
             word: AtomicU32::new(value),
             sleepers,
@@ -54,6 +57,11 @@ impl Futex {
 
     /// A wait with a deadline is modelled as one whose deadline has passed: loom has no time.
     pub(crate) fn wait(&self, expected: u32, deadline: Option<&Deadline>) -> Waited {
+        self.wait_in(1, expected, deadline)
+    }
+
+    /// Whoever waits in lanes is woken by lane only.
+    pub(crate) fn wait_in(&self, lane: u32, expected: u32, deadline: Option<&Deadline>) -> Waited {
         let queue = self.sleepers.0.0.lock().unwrap();
         if self.word.load(Ordering::Relaxed) != expected {
             return Waited::LookAgain;
@@ -61,7 +69,7 @@ impl Futex {
         if deadline.is_some() {
             return Waited::TimedOut;
         }
-        drop(self.sleepers.0.1.wait(queue).unwrap());
+        drop(self.sleepers.lane(lane).wait(queue).unwrap());
         Waited::LookAgain
     }
 
@@ -70,8 +78,12 @@ impl Futex {
     }
 
     pub(crate) fn wake_all(&self) {
+        self.wake_lane(1);
+    }
+
+    pub(crate) fn wake_lane(&self, lane: u32) {
         let queue = self.sleepers.0.0.lock().unwrap();
-        self.sleepers.0.1.notify_all();
+        self.sleepers.lane(lane).notify_all();
         drop(queue);
     }
 
@@ -89,12 +101,17 @@ impl Deref for Futex {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct FutexWaker(PlainArc<(Mutex<()>, Condvar)>);
+pub(crate) struct FutexWaker(PlainArc<(Mutex<()>, [Condvar; 2])>);
 
 impl FutexWaker {
+    /// Two lanes are enough for the model.
+    fn lane(&self, lane: u32) -> &Condvar {
+        &self.0.1[lane.trailing_zeros() as usize]
+    }
+
     pub(crate) fn wake_one(self) {
         let queue = self.0.0.lock().unwrap();
-        self.0.1.notify_one();
+        self.lane(1).notify_one();
         drop(queue);
     }
 }
@@ -122,6 +139,6 @@ pub(crate) fn processor_hint() -> u32 {
     0
 }
 
-pub(crate) fn several_processors() -> bool {
-    true
+pub(crate) fn processors() -> u32 {
+    2
 }

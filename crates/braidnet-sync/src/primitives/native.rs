@@ -36,6 +36,9 @@ impl<T> UnsafeCell<T> {
     }
 }
 
+/// The lanes of a wait that any wake ends.
+const ALL_LANES: u32 = libc::FUTEX_BITSET_MATCH_ANY as u32;
+
 /// A word that threads can sleep on.
 ///
 /// The kernel compares the word and queues the sleeper in one step, so a change of the word followed by a wake
@@ -50,6 +53,11 @@ impl Futex {
 
     /// Sleeps while the word is `expected`, at most until `deadline`. May return early for no reason.
     pub(crate) fn wait(&self, expected: u32, deadline: Option<&Deadline>) -> Waited {
+        self.wait_in(ALL_LANES, expected, deadline)
+    }
+
+    /// The same in one of 32 lanes, a bit each, that [`wake_lane`](Futex::wake_lane) tells apart. Other wakes see no lanes.
+    pub(crate) fn wait_in(&self, lane: u32, expected: u32, deadline: Option<&Deadline>) -> Waited {
         let until = deadline.map_or(core::ptr::null(), |deadline| &raw const deadline.0);
         // SAFETY: the word outlives the call because `self` is borrowed; `until` is null or points to a timespec that
         // the caller borrows for the call; a private bitset wait reads nothing else.
@@ -61,7 +69,7 @@ impl Futex {
                 expected,
                 until,
                 core::ptr::null::<u32>(),
-                libc::FUTEX_BITSET_MATCH_ANY,
+                lane,
             )
         };
         if answer == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT) {
@@ -79,6 +87,22 @@ impl Futex {
     /// Wakes every sleeper.
     pub(crate) fn wake_all(&self) {
         self.waker().wake(i32::MAX);
+    }
+
+    /// Wakes every sleeper of one lane.
+    pub(crate) fn wake_lane(&self, lane: u32) {
+        // SAFETY: a private wake uses the address as a key only.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.0.as_ptr(),
+                libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG,
+                i32::MAX,
+                core::ptr::null::<libc::timespec>(),
+                core::ptr::null::<u32>(),
+                lane,
+            );
+        }
     }
 
     /// A name for the word that stays usable for waking after the word is gone.
@@ -168,17 +192,18 @@ pub(crate) fn processor_hint() -> u32 {
     u32::try_from(processor).map_or(0, |processor| processor.wrapping_add(1))
 }
 
-/// Whether spinning can help at all: another processor might be running whoever is waited for.
-pub(crate) fn several_processors() -> bool {
-    /// 0: not asked yet; 1: one; 2: several.
+/// How many processors this process may use; whoever spins needs another that runs whoever is waited for.
+pub(crate) fn processors() -> u32 {
+    /// 0: not asked yet.
     static ANSWER: AtomicU32 = AtomicU32::new(0);
     match ANSWER.load(Ordering::Relaxed) {
         0 => {
-            let several = thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-            ANSWER.store(1 + u32::from(several), Ordering::Relaxed);
-            several
+            let count = thread::available_parallelism()
+                .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
+            ANSWER.store(count, Ordering::Relaxed);
+            count
         }
-        answer => answer == 2,
+        count => count,
     }
 }
 
