@@ -8,6 +8,8 @@
 //! | [`baton`] | taking turns without waiting |
 //! | [`gate`] | many wait, one opens |
 //! | [`delegation`] | entering with work, and leaving it with whoever is inside |
+//! | [`ticket`] | numbers that say in which order things were taken |
+//! | [`rejoin`] | what comes in any order goes on in the order of its tickets |
 //! | [`lease`] | one processor's own until others ask for a share in it |
 //! | [`brake`] | all who go round stop at their next boundary, and go on |
 //! | [`outbox`] | carrying away, in order, what leaves a critical section |
@@ -46,7 +48,9 @@ pub mod lease;
 pub mod lock;
 pub mod outbox;
 pub mod parker;
+pub mod rejoin;
 pub mod ring;
+pub mod ticket;
 
 #[cfg(not(loom))]
 pub mod clock;
