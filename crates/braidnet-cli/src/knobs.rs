@@ -35,6 +35,10 @@ pub struct Load {
     /// Bytes of a message [CP/MP §3.4]
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = units::size::<usize>)]
     size: usize,
+
+    /// Order-free work on each message that a stack receives: about so much processor time, above all else [PPF §3]
+    #[arg(long, value_name = "TIME", default_value = "0us", value_parser = units::duration)]
+    work: Duration,
 }
 
 #[derive(Args, Debug)]
@@ -86,6 +90,7 @@ impl Knobs {
             warmup: self.load.warmup,
             min_duration: self.load.fill,
             size: self.load.size,
+            work: self.load.work,
             mtu: self.stack.mtu,
             window_bytes: self.stack.window,
             checksum: self.stack.checksum.is_on(),

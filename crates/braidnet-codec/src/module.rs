@@ -29,8 +29,8 @@ pub trait RecordUser: Send + Sync + 'static {
     }
 
     /// Sees the records of a run, one after the other, none of them empty of meaning to another: they may be seen in any order, by any
-    /// processor.
-    fn records(&self, records: &Run, cx: &mut Context<'_>);
+    /// processor. What it leaves in the run goes on to the module above.
+    fn records(&self, records: &mut Run, cx: &mut Context<'_>);
 }
 
 /// What stands in the note of a record.
@@ -284,7 +284,6 @@ impl<U: RecordUser> Module for Records<U> {
 
     fn after(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         self.user.records(run, cx);
-        run.clear();
     }
 }
 
@@ -306,8 +305,8 @@ mod tests {
     impl RecordUser for Counting {
         const COUNTERS: &'static [&'static str] = &["records", "unframed", "lost", "seen", "sum"];
 
-        fn records(&self, records: &Run, cx: &mut Context<'_>) {
-            for record in records {
+        fn records(&self, records: &mut Run, cx: &mut Context<'_>) {
+            for record in records.drain() {
                 cx.count(SEEN, 1);
                 let bytes = record.blocks().flatten();
                 cx.count(SUM, bytes.map(|byte| u64::from(*byte)).sum());

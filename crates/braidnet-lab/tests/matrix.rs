@@ -140,6 +140,40 @@ fn checksums_left_to_the_device() {
     }
 }
 
+/// By its own counters: how long it takes is the machine's affair.
+#[test]
+fn work_is_done_on_all_that_is_received() {
+    for (transport, presentation) in [
+        (Transport::Tcp, Presentation::None),
+        (Transport::Tcp, Presentation::Xdr),
+        (Transport::Udp, Presentation::Xdr),
+    ] {
+        for direction in [Direction::Receive, Direction::Both] {
+            let config = TtcpConfig {
+                transport,
+                presentation,
+                direction,
+                messages: 1_000,
+                work: Duration::from_micros(2),
+                ..smoke()
+            };
+            same_bytes(&config);
+            for architecture in Architecture::ALL {
+                let config = TtcpConfig {
+                    architecture,
+                    processors: 2,
+                    ..config.clone()
+                };
+                let result = run(&config).unwrap();
+                let (worked, steps) = (count(&result, "work.bytes"), count(&result, "work.steps"));
+                // The counters of one instant: a run may have been received and not worked on yet.
+                assert!(worked >= result.bytes / 2, "{config:?} {worked}");
+                assert!(steps * 16 >= worked / 64, "{config:?} {steps}");
+            }
+        }
+    }
+}
+
 #[test]
 fn round_trips() {
     for transport in Transport::ALL {

@@ -164,6 +164,7 @@ impl Cell {
             presentation: Presentation::None,
             direction: Direction::Both,
             mode: Mode::Echo,
+            work: Duration::ZERO,
             sync_sampling: false,
             ..base.clone()
         })

@@ -58,6 +58,7 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         transport: config.transport.name(),
         presentation: config.presentation.name(),
         message_bytes: config.size,
+        work_ns: config.work.as_nanos() as u64,
         messages,
         mtu: config.mtu,
         window_bytes: config.window_bytes,

@@ -36,6 +36,8 @@ pub struct Run {
     pub presentation: &'static str,
     /// Bytes of a message.
     pub message_bytes: usize,
+    /// How long a module works on each message, in nanoseconds; 0 without one.
+    pub work_ns: u64,
     /// Messages of all counted repetitions.
     pub messages: u64,
     /// Longest IP packet in bytes.

@@ -55,8 +55,12 @@ fn heading(text: &mut String, report: &Report) {
 
 /// What goes where: "4 KiB messages over tcp, receive".
 pub(super) fn load(run: &Run) -> String {
+    let work = match run.work_ns {
+        0 => String::new(),
+        nanos => format!(" with {} µs of work each", nanos as f64 / 1000.0),
+    };
     format!(
-        "{} messages over {}, {}",
+        "{} messages{work} over {}, {}",
         format::bytes(run.message_bytes as u64),
         run.transport.to_uppercase(),
         run.direction

@@ -1,5 +1,7 @@
 //! Why a measurement cannot be made as it is set.
 
+use std::time::Duration;
+
 /// Why a measurement cannot be made as it is set.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -69,6 +71,17 @@ pub enum ConfigError {
         /// The window.
         window_bytes: u32,
     },
+    /// More work than a message may be given.
+    #[error("the work of a message cannot be {work:?}: at most 10 ms")]
+    TooMuchWork {
+        /// How much.
+        work: Duration,
+    },
+    /// Work, and nobody who would do it.
+    #[error(
+        "work is done on messages that a stack receives: it needs direction receive or both, and mode bulk"
+    )]
+    NobodyWorks,
     /// More device queues than there are processors for, or none.
     #[error(
         "{queues} device queues for {takers} processors that take from the device: from 1 to {takers}"

@@ -54,6 +54,9 @@ pub struct TtcpConfig {
     pub direction: Direction,
     /// A stream of messages, or one-message round trips.
     pub mode: Mode,
+    /// How long a module on top of the stack that receives works on each message, outside every perimeter and in no order: at most
+    /// 10 ms, and none by default. It is real work that fills about this time, found out once at the start.
+    pub work: Duration,
     /// What shared buckets and queues are locked with under `message`.
     pub lock: LockKind,
     /// Most messages that are taken from one place at once, 1 to 1,024.
@@ -86,6 +89,7 @@ impl Default for TtcpConfig {
             presentation: Presentation::None,
             direction: Direction::Receive,
             mode: Mode::Bulk,
+            work: Duration::ZERO,
             lock: LockKind::Adaptive,
             batch: 64,
             device_queues: 1,
@@ -111,6 +115,8 @@ pub const MAX_MESSAGES: u64 = 1_000_000_000_000;
 pub const MAX_SIZE: usize = 16 << 20;
 /// Most of [`TtcpConfig::batch`].
 pub const MAX_BATCH: usize = 1024;
+/// Most of [`TtcpConfig::work`].
+pub const MAX_WORK: Duration = Duration::from_millis(10);
 /// Fewest bytes of [`TtcpConfig::window_bytes`].
 pub const MIN_WINDOW_BYTES: u32 = 2048;
 
@@ -157,12 +163,23 @@ impl TtcpConfig {
             MAX_MESSAGES,
         )?;
         self.validate_message()?;
+        self.validate_load()?;
         let takers = self.takers();
         if self.device_queues == 0 || self.device_queues > takers {
             return Err(ConfigError::DeviceQueues {
                 queues: self.device_queues,
                 takers,
             });
+        }
+        Ok(())
+    }
+
+    fn validate_load(&self) -> Result<(), ConfigError> {
+        if self.work > MAX_WORK {
+            return Err(ConfigError::TooMuchWork { work: self.work });
+        }
+        if !self.work.is_zero() && (self.mode == Mode::Echo || self.direction == Direction::Send) {
+            return Err(ConfigError::NobodyWorks);
         }
         Ok(())
     }

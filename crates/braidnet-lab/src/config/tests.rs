@@ -44,6 +44,21 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                work: Duration::from_millis(11),
+                ..good()
+            },
+            "the work of a message cannot be 11ms: at most 10 ms",
+        ),
+        (
+            TtcpConfig {
+                work: Duration::from_micros(2),
+                direction: Direction::Send,
+                ..good()
+            },
+            "work is done on messages that a stack receives: it needs direction receive or both, and mode bulk",
+        ),
+        (
+            TtcpConfig {
                 messages: 0,
                 ..good()
             },

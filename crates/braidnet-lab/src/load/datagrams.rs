@@ -28,14 +28,22 @@ pub(crate) struct DatagramSink {
     numbers: Numbers,
     scope: Scope,
     presentation: Presentation,
+    /// Whether there is a module above for what has been taken.
+    hands_on: bool,
 }
 
 impl DatagramSink {
-    pub(crate) fn new(numbers: Numbers, scope: Scope, presentation: Presentation) -> DatagramSink {
+    pub(crate) fn new(
+        numbers: Numbers,
+        scope: Scope,
+        presentation: Presentation,
+        hands_on: bool,
+    ) -> DatagramSink {
         DatagramSink {
             numbers,
             scope,
             presentation,
+            hands_on,
         }
     }
 
@@ -88,13 +96,15 @@ impl Module for DatagramSink {
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let mut bytes = 0;
         let mut tally = Tally::default();
-        for message in run.drain() {
-            if self.take(&message, &mut tally) {
+        run.retain_mut(|message| {
+            let taken = self.take(message, &mut tally);
+            if taken {
                 bytes += message.total_len() as u64;
             } else {
                 cx.count(UNDECODED, 1);
             }
-        }
+            taken && self.hands_on
+        });
         cx.count(HASH, tally.hash);
         cx.count(SAMPLES, tally.samples);
         cx.count(BYTES, bytes);

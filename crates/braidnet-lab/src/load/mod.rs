@@ -7,6 +7,7 @@
 //! | [`Source`](source::Source) and [`Compose`](compose::Compose) | TCP | takes the space that it is given; keeps order | fills segments, copying and summing in one pass |
 //! | [`Client`](echo::Client) and [`Server`](echo::Server) | TCP | one message there and back | |
 //! | [`datagrams`] | UDP | | all of it |
+//! | [`Work`](work::Work) | any of those that receive | | as much as was asked for |
 //!
 //! Each counts what it has received under `bytes`, `hash` and `samples`, in the counters of its processor.
 
@@ -16,6 +17,7 @@ pub(crate) mod echo;
 pub(crate) mod records;
 pub(crate) mod sink;
 pub(crate) mod source;
+pub(crate) mod work;
 
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
 use braidnet_wire::address::Tuple;

@@ -13,6 +13,8 @@ use std::cell::RefCell;
 pub(crate) struct Samples {
     numbers: Numbers,
     scope: Scope,
+    /// Whether there is a module above for what has been decoded.
+    hands_on: bool,
 }
 
 const OWN: u16 = OWN_COUNTERS.len() as u16;
@@ -44,8 +46,12 @@ pub(crate) fn decode_and_sum(batch: &Message, skip: usize) -> Result<Totals, Dec
 }
 
 impl Samples {
-    pub(crate) fn new(numbers: Numbers, scope: Scope) -> Samples {
-        Samples { numbers, scope }
+    pub(crate) fn new(numbers: Numbers, scope: Scope, hands_on: bool) -> Samples {
+        Samples {
+            numbers,
+            scope,
+            hands_on,
+        }
     }
 }
 
@@ -64,10 +70,10 @@ impl RecordUser for Samples {
         u64::from(self.numbers.of(tuple))
     }
 
-    fn records(&self, records: &Run, cx: &mut Context<'_>) {
+    fn records(&self, records: &mut Run, cx: &mut Context<'_>) {
         let mut bytes = 0;
         let mut tally = Tally::default();
-        for record in records {
+        for record in records.iter() {
             match decode_and_sum(record, 0) {
                 Ok(totals) => {
                     let RecordNote { word, number } = record.note();
@@ -80,5 +86,8 @@ impl RecordUser for Samples {
         cx.count(HASH, tally.hash);
         cx.count(SAMPLES, tally.samples);
         cx.count(BYTES, bytes);
+        if !self.hands_on {
+            records.clear();
+        }
     }
 }

@@ -12,6 +12,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) struct Sink {
     numbers: Numbers,
     scope: Scope,
+    /// Whether there is a module above for what has been copied out.
+    hands_on: bool,
 }
 
 /// What the core leaves in a message for the order-free part.
@@ -42,8 +44,12 @@ struct Slot {
 }
 
 impl Sink {
-    pub(crate) fn new(numbers: Numbers, scope: Scope) -> Sink {
-        Sink { numbers, scope }
+    pub(crate) fn new(numbers: Numbers, scope: Scope, hands_on: bool) -> Sink {
+        Sink {
+            numbers,
+            scope,
+            hands_on,
+        }
     }
 
     fn told(&self, message: &Message, taken: &mut Taken, cx: &mut Context<'_>) {
@@ -135,7 +141,7 @@ impl Module for Sink {
     fn after(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let mut bytes = 0;
         let mut tally = Tally::default();
-        for message in run.drain() {
+        run.retain_mut(|message| {
             let len = message.total_len();
             with_buffer(len, |buffer| {
                 message.copy_to_slice(&mut buffer[..len]);
@@ -147,7 +153,8 @@ impl Module for Sink {
                 );
             });
             bytes += len as u64;
-        }
+            self.hands_on
+        });
         cx.count(HASH, tally.hash);
         cx.count(SAMPLES, tally.samples);
         cx.count(BYTES, bytes);

@@ -12,6 +12,7 @@ use crate::load::echo::{Client, Server, Times};
 use crate::load::records::Samples;
 use crate::load::sink::Sink;
 use crate::load::source::Source;
+use crate::load::work::Work;
 use crate::measure::Phase;
 use crate::tally::Scope;
 use braidnet_codec::module::Records;
@@ -39,24 +40,28 @@ pub(super) fn receiving(
     numbers: Numbers,
     scope: Scope,
 ) -> ModuleId {
-    match (config.transport, config.presentation) {
+    let works = !config.work.is_zero();
+    let (below, receiver) = match (config.transport, config.presentation) {
         (Transport::Udp, presentation) => {
-            let sink = stream.module(DatagramSink::new(numbers, scope, presentation));
-            stream.link(layout.udp, sink);
-            sink
+            let sink = DatagramSink::new(numbers, scope, presentation, works);
+            (layout.udp, stream.module(sink))
         }
         (Transport::Tcp, Presentation::None) => {
-            let sink = stream.module(Sink::new(numbers, scope));
-            stream.link(layout.tcp, sink);
-            sink
+            let sink = Sink::new(numbers, scope, works);
+            (layout.tcp, stream.module(sink))
         }
         (Transport::Tcp, Presentation::Xdr) => {
-            let limit = config.size as u32;
-            let records = stream.module(Records::new(limit, Samples::new(numbers, scope)));
-            stream.link(layout.tcp, records);
-            records
+            let samples = Samples::new(numbers, scope, works);
+            let records = Records::new(config.size as u32, samples);
+            (layout.tcp, stream.module(records))
         }
+    };
+    stream.link(below, receiver);
+    if works {
+        let work = stream.module(Work::filling(config.work, config.size));
+        stream.link(receiver, work);
     }
+    receiver
 }
 
 /// The modules of a stack that sends.
@@ -77,7 +82,12 @@ pub(super) fn sending(
         }
         // Datagrams come from an application; what comes back ends here.
         Transport::Udp => {
-            let sink = stream.module(DatagramSink::new(numbers, Scope::NONE, Presentation::None));
+            let sink = stream.module(DatagramSink::new(
+                numbers,
+                Scope::NONE,
+                Presentation::None,
+                false,
+            ));
             stream.link(layout.udp, sink);
             sink
         }
