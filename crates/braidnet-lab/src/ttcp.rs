@@ -69,9 +69,7 @@ pub fn run_watched(
     let tally = watch.tally();
     let ended = running.stop();
     drop(metered);
-    for finished in ended {
-        finished?;
-    }
+    ended?;
     let window = window?;
     let mut result = window.result(config, &notes, order);
     result.payload_hash = tally.0;
@@ -121,6 +119,7 @@ pub(crate) fn running_config(threads: usize, pin: bool) -> Result<RunningConfig,
         name: "ttcp".to_owned(),
         placement,
         idle: Idle { poll },
+        ..RunningConfig::default()
     })
 }
 

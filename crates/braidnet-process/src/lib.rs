@@ -21,11 +21,13 @@ mod intake;
 mod plan;
 mod running;
 mod seats;
+mod tasks;
+mod threads;
 mod worker;
 
 pub use architecture::{Architecture, Refusal, UnknownArchitecture, top_processor_of};
 pub use exchange::Mailboxes;
 pub use plan::{Application, Classify, NoApplication, Plan, PlanError};
-pub use running::{Finished, Idle, Running, RunningConfig, Suspended};
+pub use running::{Agents, Idle, Running, RunningConfig, Suspended};
 pub use seats::processor_of;
 pub use worker::Worker;

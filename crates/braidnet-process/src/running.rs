@@ -1,22 +1,51 @@
-//! Processors that run: one thread for each, spawned suspended, started and stopped together.
+//! Processors that run: carried by threads that are spawned suspended, started, suspended and stopped together.
 
-use braidnet_stream::{Next, Processor};
-use braidnet_sync::clock::Clock;
-use braidnet_sync::group::{Member, MemberError, Placement, SpawnError, ThreadGroup};
-use braidnet_sync::parker::Unparker;
-use braidnet_sync::usage::Usage;
-use braidnet_wire::time::{Duration, Instant};
-use std::sync::mpsc;
+use crate::tasks::Tasks;
+use crate::threads;
+use braidnet_stream::Processor;
+use braidnet_sync::group::{MemberError, Placement, SpawnError, ThreadGroup};
+use braidnet_sync::parker::{TaskParker, Unparker};
+use braidnet_sync::roster::Roster;
+use braidnet_wire::time::Duration;
+use core::num::NonZeroUsize;
+use std::sync::{Arc, mpsc};
 
-/// What a processor's thread does when there is nothing to do.
+/// What whoever carries a processor does when there is nothing to do (ASX §2.6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Idle {
     /// How long it goes on asking before it sleeps. A wake-up costs tens of microseconds, so a few of them are worth
-    /// spending; zero sleeps at once. Others that want the processor get it meanwhile.
+    /// spending. Others that want the processor get it meanwhile.
     pub poll: Duration,
 }
 
+impl Idle {
+    /// Sleeps at once.
+    pub const SLEEP: Idle = Idle {
+        poll: Duration::ZERO,
+    };
+
+    /// Never sleeps.
+    pub const SPIN: Idle = Idle {
+        poll: Duration::MAX,
+    };
+
+    /// Waits a little before it is asked again, after so long without anything; false if it is time to sleep.
+    pub(crate) fn linger(self, idle_for: Duration) -> bool {
+        if idle_for >= self.poll {
+            return false;
+        }
+        if idle_for < PATIENCE {
+            core::hint::spin_loop();
+        } else {
+            // Whoever is awaited may be waiting for this very processor.
+            std::thread::yield_now();
+        }
+        true
+    }
+}
+
 impl Default for Idle {
+    /// Asks for 50 µs.
     fn default() -> Idle {
         Idle {
             poll: Duration::from_micros(50),
@@ -24,12 +53,31 @@ impl Default for Idle {
     }
 }
 
+/// How long a thread that has nothing to do keeps its processor from others that want it.
+const PATIENCE: Duration = Duration::from_micros(20);
+
+/// What carries processors: the execution agents of CP/MP §3.1 and ASX §2.1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Agents {
+    /// A thread of the system's for each.
+    #[default]
+    Threads,
+    /// Each is a user-level task, whose turns so many threads make: any of them the next, those that wait first in, first out. A task that
+    /// has nothing to do costs nothing.
+    Tasks {
+        /// How many threads.
+        threads: NonZeroUsize,
+    },
+}
+
 /// How the threads of a stack are set.
 #[derive(Clone, Debug, Default)]
 pub struct RunningConfig {
     /// Their name; each gets its number behind it.
     pub name: String,
-    /// Whether thread `n` stays on the `n`-th of these processors.
+    /// What they carry: a processor each, or tasks.
+    pub agents: Agents,
+    /// Where thread `n` stays.
     pub placement: Placement,
     /// What they do when there is nothing to do.
     pub idle: Idle,
@@ -37,83 +85,107 @@ pub struct RunningConfig {
 
 /// Threads that have been spawned and pinned and wait, so that everything is wired before a message flows (ASX §2.6.2).
 pub struct Suspended<P> {
-    group: ThreadGroup<Finished<P>>,
-    seats: Vec<mpsc::SyncSender<P>>,
+    group: ThreadGroup<Option<P>>,
+    seats: Vec<mpsc::SyncSender<Load<P>>>,
+    wakers: Vec<Unparker>,
+    /// Where processors are tasks: whose turn is next, and what each is parked with.
+    tasks: Option<(Arc<Roster>, Vec<TaskParker>)>,
+}
+
+/// What a thread carries.
+enum Load<P> {
+    Processor(P),
+    Tasks(Arc<Tasks<P>>),
 }
 
 /// Threads that turn processors.
 pub struct Running<P> {
-    group: ThreadGroup<Finished<P>>,
+    group: ThreadGroup<Option<P>>,
+    wakers: Vec<Unparker>,
+    tasks: Option<Arc<Tasks<P>>>,
 }
-
-/// What is left of a thread that has ended.
-pub struct Finished<P> {
-    /// The processor, as it stood after its last turn.
-    pub processor: P,
-    /// What the thread used of its processor.
-    pub usage: Usage,
-    /// How many turns it made.
-    pub turns: u64,
-}
-
-/// How long a thread that has nothing to do keeps its processor from others that want it.
-const PATIENCE: Duration = Duration::from_micros(20);
-
-/// Messages that a thread lets its processor do in one turn.
-const BUDGET: usize = 256;
 
 impl<P: Processor + 'static> Suspended<P> {
-    /// Spawns `count` threads, suspended.
+    /// Spawns what will carry `count` processors, suspended.
     ///
     /// # Errors
     /// If the system gives no thread or refuses a processor.
     pub fn spawn(config: &RunningConfig, count: usize) -> Result<Suspended<P>, SpawnError> {
-        let (seats, bodies): (Vec<_>, Vec<_>) = (0..count)
+        let idle = config.idle;
+        let threads = match config.agents {
+            Agents::Threads => count,
+            Agents::Tasks { threads } => threads.get(),
+        };
+        let (seats, bodies): (Vec<_>, Vec<_>) = (0..threads)
             .map(|_| {
-                let (seat, taken) = mpsc::sync_channel::<P>(1);
-                let idle = config.idle;
-                (seat, move |member: Member| {
-                    taken.recv().map(|processor| carry(processor, member, idle))
-                })
+                let (seat, taken) = mpsc::sync_channel::<Load<P>>(1);
+                let body = move |member| match taken.recv() {
+                    Ok(Load::Processor(processor)) => Some(threads::carry(processor, member, idle)),
+                    Ok(Load::Tasks(tasks)) => {
+                        tasks.carry(member, idle);
+                        None
+                    }
+                    Err(mpsc::RecvError) => {
+                        unreachable!("threads are started only after every seat is taken")
+                    }
+                };
+                (seat, body)
             })
             .unzip();
-        // A thread whose seat stays empty is never started, so that the receiver has always got something.
-        let bodies = bodies.into_iter().map(|body| {
-            move |member: Member| match body(member) {
-                Ok(finished) => finished,
-                Err(mpsc::RecvError) => {
-                    unreachable!("threads are started only after every seat is taken")
-                }
+        let group = ThreadGroup::spawn(&config.name, &config.placement, bodies)?;
+        let carriers = group.unparkers().to_vec();
+        let (wakers, tasks) = match config.agents {
+            Agents::Threads => (carriers, None),
+            Agents::Tasks { .. } => {
+                let (roster, parkers) = Roster::new(carriers, count as u32);
+                let wakers = parkers.iter().map(TaskParker::unparker).collect();
+                (wakers, Some((roster, parkers)))
             }
-        });
+        };
         Ok(Suspended {
-            group: ThreadGroup::spawn(&config.name, &config.placement, bodies)?,
+            group,
             seats,
+            wakers,
+            tasks,
         })
     }
 
-    /// What wakes each thread.
+    /// What wakes each processor.
     pub fn wakers(&self) -> &[Unparker] {
-        self.group.unparkers()
+        &self.wakers
     }
 
-    /// Gives each thread its processor and lets all run.
+    /// Gives the threads their processors and lets all run.
     ///
     /// # Panics
-    /// If there are not as many processors as threads.
+    /// If there are not as many processors as were asked for.
     pub fn start(self, processors: Vec<P>) -> Running<P> {
         assert_eq!(
             processors.len(),
-            self.seats.len(),
-            "one processor for each thread"
+            self.wakers.len(),
+            "as many processors as were asked for"
         );
-        for (seat, processor) in self.seats.iter().zip(processors) {
-            if seat.send(processor).is_err() {
+        let mut own = Vec::new();
+        let tasks = match self.tasks {
+            Some((roster, parkers)) => Some(Arc::new(Tasks::new(roster, parkers, processors))),
+            None => {
+                own = processors;
+                None
+            }
+        };
+        let shared = tasks.iter().cycle().cloned().map(Load::Tasks);
+        let loads = own.into_iter().map(Load::Processor).chain(shared);
+        for (seat, load) in self.seats.iter().zip(loads) {
+            if seat.send(load).is_err() {
                 unreachable!("a suspended thread keeps its seat");
             }
         }
         self.group.start();
-        Running { group: self.group }
+        Running {
+            group: self.group,
+            wakers: self.wakers,
+            tasks,
+        }
     }
 }
 
@@ -148,73 +220,22 @@ impl<P> Running<P> {
         self.group.has_finished_one()
     }
 
-    /// What wakes each thread.
+    /// What wakes each processor.
     pub fn wakers(&self) -> &[Unparker] {
-        self.group.unparkers()
+        &self.wakers
     }
 
-    /// Cancels, and waits for every thread to end.
-    pub fn stop(self) -> Vec<Result<Finished<P>, MemberError>> {
+    /// Cancels, waits for every thread to end, and gives the processors back as they stood after their last turns.
+    ///
+    /// # Errors
+    /// If a processor had panicked.
+    pub fn stop(self) -> Result<Vec<P>, MemberError> {
         self.group.cancel();
-        self.group.join()
-    }
-}
-
-/// The life of a processor's thread.
-fn carry<P: Processor>(mut processor: P, mut member: Member, idle: Idle) -> Finished<P> {
-    let clock = Clock::shared();
-    let mut idle_since = None;
-    let mut turns = 0;
-    while member.brake.boundary() {
-        let now = Instant::from_nanos(clock.now_nanos());
-        turns += 1;
-        match processor.turn(now, BUDGET) {
-            Next::Again => idle_since = None,
-            next => {
-                let idle_for = now.since(*idle_since.get_or_insert(now));
-                if idle_for < idle.poll.min(PATIENCE) {
-                    core::hint::spin_loop();
-                } else if idle_for < idle.poll {
-                    // Whoever is awaited may be waiting for this very processor.
-                    std::thread::yield_now();
-                } else {
-                    processor.rest();
-                    sleep(&processor, &mut member, next, now);
-                    idle_since = None;
-                }
-            }
-        }
-    }
-    Finished {
-        processor,
-        usage: Usage::thread(),
-        turns,
-    }
-}
-
-/// Sleeps until there is something to do. Announces first and looks once more, so that nothing that is left in between is
-/// slept over.
-fn sleep<P: Processor>(processor: &P, member: &mut Member, next: Next, now: Instant) {
-    let at_most = match next {
-        Next::Again => return,
-        Next::At(at) => Some(at.since(now)),
-        Next::Idle => None,
-    };
-    let announced = member.parker.announce();
-    if processor.has_work() || member.brake.is_on() {
-        announced.cancel();
-        return;
-    }
-    match (processor.fd(), at_most) {
-        (Some(fd), at_most) => {
-            // What the system refuses to poll is asked again in the next turn.
-            let _ = announced.park_on(&[fd], at_most);
-        }
-        (None, Some(at_most)) => {
-            announced.park_timeout(at_most);
-        }
-        (None, None) => {
-            announced.park();
-        }
+        let ended: Vec<Option<P>> = self.group.join().into_iter().collect::<Result<_, _>>()?;
+        let tasks = self.tasks.and_then(Arc::into_inner);
+        let own = ended.into_iter().flatten();
+        Ok(own
+            .chain(tasks.into_iter().flat_map(Tasks::into_processors))
+            .collect())
     }
 }

@@ -13,6 +13,7 @@
 //! | [`lease`] | one processor's own until others ask for a share in it |
 //! | [`brake`] | all who go round stop at their next boundary, and go on |
 //! | [`outbox`] | carrying away, in order, what leaves a critical section |
+//! | [`roster`] | many tasks, carried in turns by few threads |
 //! | `group` | threads spawned suspended, pinned, suspended and resumed together, cancelled, joined |
 //! | `clock` | nanoseconds from the time stamp counter |
 //! | `usage` | switches and processor time as the kernel counts them |
@@ -50,6 +51,7 @@ pub mod outbox;
 pub mod parker;
 pub mod rejoin;
 pub mod ring;
+pub mod roster;
 pub mod ticket;
 
 #[cfg(not(loom))]

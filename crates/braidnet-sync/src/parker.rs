@@ -7,7 +7,7 @@
 //! wakes it.*
 //!
 //! The word is `AWAKE`, `ANNOUNCED`, or asleep: `ON_WORD` on the word itself, `ON_EVENT` on an event descriptor beside
-//! a device's.
+//! a device's, `ON_ROSTER` where what sleeps is no thread but a task, which a [roster](crate::roster) queues.
 //!
 //! - The parker *announces* (stores `ANNOUNCED`), issues a sequentially consistent fence, and **looks once more** at all its
 //!   queues. If there is work it cancels. If not, it *sleeps*: compare-and-swap from `ANNOUNCED` to asleep, which fails if
@@ -31,10 +31,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crossbeam_utils::CachePadded;
 
 use crate::primitives::{Arc, AtomicU64, Deadline, Futex, Ordering, Waited, fence};
+use crate::roster::Roster;
+
+mod task;
+
+pub use task::TaskParker;
 
 const AWAKE: u32 = 0;
 const ANNOUNCED: u32 = 1;
 const ON_WORD: u32 = 2;
+/// A task: nobody's to wake, but to be queued.
+const ON_ROSTER: u32 = 4;
 #[cfg(not(loom))]
 const ON_EVENT: u32 = 3;
 
@@ -44,7 +51,24 @@ struct Shared {
     wakes: AtomicU64,
     #[cfg(not(loom))]
     event: Option<OwnedFd>,
+    /// The task that this is the word of.
+    roster: Option<(Arc<Roster>, u32)>,
 }
+
+impl Shared {
+    fn on(word: CachePadded<Futex>) -> Self {
+        Shared {
+            word,
+            wakes: AtomicU64::new(0),
+            #[cfg(not(loom))]
+            event: None,
+            roster: None,
+        }
+    }
+}
+
+/// Devices that a parker can sleep on at once.
+pub const MOST_DEVICES: usize = 63;
 
 /// How a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,12 +120,7 @@ pub struct Parker {
 impl Parker {
     /// A parker that sleeps on a word; it cannot wait for devices.
     pub fn new() -> Self {
-        Self::with_shared(Shared {
-            word: CachePadded::new(Futex::new(AWAKE)),
-            wakes: AtomicU64::new(0),
-            #[cfg(not(loom))]
-            event: None,
-        })
+        Self::with_shared(Shared::on(CachePadded::new(Futex::new(AWAKE))))
     }
 
     /// A parker that can sleep on devices as well.
@@ -113,11 +132,9 @@ impl Parker {
     pub fn with_event() -> std::io::Result<Self> {
         use rustix::event::{EventfdFlags, eventfd};
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self::with_shared(Shared {
-            word: CachePadded::new(Futex::new(AWAKE)),
-            wakes: AtomicU64::new(0),
-            event: Some(event),
-        }))
+        let mut shared = Shared::on(CachePadded::new(Futex::new(AWAKE)));
+        shared.event = Some(event);
+        Ok(Self::with_shared(shared))
     }
 
     fn with_shared(shared: Shared) -> Self {
@@ -193,7 +210,7 @@ impl Announced<'_> {
 
     /// Sleeps until unparked or a device of `devices` has something to read, for `at_most` at most.
     ///
-    /// Devices are up to 15. What an error or a closed device is, its reader finds out: it counts as ready. A signal, or an
+    /// Devices are up to [`MOST_DEVICES`]. What an error or a closed device is, its reader finds out: it counts as ready. A signal, or an
     /// unpark that overlapped an earlier sleep, may end the sleep early as [`Wake::TimedOut`].
     ///
     /// # Errors
@@ -218,7 +235,7 @@ impl Announced<'_> {
         if devices.len() >= POLLED {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
-                "a parker polls 15 devices at most",
+                "a parker polls 63 devices at most",
             ));
         }
         let word = &parker.shared.word;
@@ -282,7 +299,7 @@ impl fmt::Debug for Announced<'_> {
 
 /// A wait on devices looks at this many descriptors at most, the event included.
 #[cfg(not(loom))]
-const POLLED: usize = 16;
+const POLLED: usize = 1 + MOST_DEVICES;
 
 /// Polls the event and the devices; whether a device is ready. An interruption by a signal is the end of the time.
 #[cfg(not(loom))]
@@ -348,6 +365,10 @@ impl Unparker {
             ON_EVENT => {
                 self.signal();
                 true
+            }
+            ON_ROSTER => {
+                let roster = self.shared.roster.as_ref();
+                roster.is_some_and(|(roster, task)| roster.queue(*task))
             }
             _ => false,
         };

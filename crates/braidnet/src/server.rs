@@ -340,10 +340,7 @@ impl Server {
     /// # Errors
     /// If a processor had panicked.
     pub fn stop(self) -> Result<(), MemberError> {
-        self.driver
-            .stop()
-            .into_iter()
-            .try_for_each(|finished| finished.map(drop))
+        self.driver.stop().map(drop)
     }
 }
 

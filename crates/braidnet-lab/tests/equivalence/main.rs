@@ -9,7 +9,8 @@
 //!   the same verdict, and the laws of the wire hold ([`wire::check`]).
 //! - **Byte for byte**: at batch 1, with fixed secrets and a virtual clock, each packet and each answer of a service let in
 //!   only when nothing is left to run, every packet is the same; on several processors, every packet of a connection.
-//! - **On threads**, with a real clock: bytes, events and ends, and the laws of the wire.
+//! - **On threads and tasks**, with a real clock: bytes, events and ends, and the laws of the wire; also with many more of them than
+//!   processors, and suspended at any time.
 //!
 //! `BRAIDNET_SEEDS=100 cargo test -p braidnet-lab --test equivalence` tries more schedules than the usual few.
 
@@ -25,9 +26,10 @@ mod turned;
 mod wire;
 
 use bench::Setup;
-use braidnet_process::Architecture;
+use braidnet_process::{Agents, Architecture, RunningConfig};
 use recorder::{DISCARD, ECHO, GREET, GREETING, NOBODY, Planted};
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use tap::{Packets, Way};
 use threads::on_threads;
 use turned::{Observed, Turned};
@@ -188,19 +190,52 @@ fn packets_are_the_same_byte_for_byte() {
     }
 }
 
+/// The same as the reference, on agents of this kind: nothing was injected, since a real clock knows no moment at which nothing is
+/// left to run.
+fn assert_does_the_same(reference: &Observed, setup: &Setup, agents: Agents, suspensions: bool) {
+    let config = RunningConfig {
+        name: "equivalence".to_owned(),
+        agents,
+        ..RunningConfig::default()
+    };
+    let observed = on_threads(setup, &config, suspensions)
+        .unwrap_or_else(|broken| panic!("{setup:?}, {agents:?}: {broken}"));
+    let expected = Observed {
+        verdicts: Vec::new(),
+        ..reference.clone()
+    };
+    let difference = difference(&expected, &observed);
+    assert_eq!(difference, None, "{setup:?}, {agents:?}");
+}
+
+fn tasks_on(threads: usize) -> Agents {
+    let threads = NonZeroUsize::new(threads).expect("some thread");
+    Agents::Tasks { threads }
+}
+
 #[test]
 fn threads_do_the_same() {
     let reference = reference();
     for processors in [1, 2, 3] {
         for setup in Setup::all(processors) {
-            let observed =
-                on_threads(&setup).unwrap_or_else(|broken| panic!("{setup:?}: {broken}"));
-            // Nothing was injected: a real clock knows no moment at which nothing is left to run.
-            let expected = Observed {
-                verdicts: Vec::new(),
-                ..reference.clone()
-            };
-            assert_eq!(difference(&expected, &observed), None, "{setup:?}");
+            for agents in [Agents::Threads, tasks_on(2)] {
+                assert_does_the_same(&reference, &setup, agents, false);
+            }
+        }
+    }
+}
+
+/// Sixteen processors, far more than there are, each a thread or a task on one of three, and all suspended and resumed all the
+/// time: every scene ends within [`threads::PATIENCE`], and every byte is right.
+#[test]
+fn too_many_agents_suspended_again_and_again_do_the_same() {
+    let reference = reference();
+    for setup in Setup::all(16) {
+        for seed in 0..seeds() {
+            let setup = Setup { seed, ..setup };
+            for agents in [Agents::Threads, tasks_on(3), tasks_on(1)] {
+                assert_does_the_same(&reference, &setup, agents, true);
+            }
         }
     }
 }
