@@ -4,7 +4,7 @@ use crate::choices::{Switch, one_of};
 use crate::units;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::CongestionControl;
-use braidnet_lab::TtcpConfig;
+use braidnet_lab::{Share, TtcpConfig};
 use clap::Args;
 use std::time::Duration;
 
@@ -39,6 +39,10 @@ pub struct Load {
     /// Order-free work on each message that a stack receives: about so much processor time, above all else [PPF §3]
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = units::duration)]
     work: Duration,
+
+    /// Share of one connection in all messages, 0.8 say, the others having the rest evenly: a mix kept to by the sender [PLP §4.3]
+    #[arg(long, value_name = "SHARE")]
+    skew: Option<Share>,
 }
 
 #[derive(Args, Debug)]
@@ -91,6 +95,7 @@ impl Knobs {
             min_duration: self.load.fill,
             size: self.load.size,
             work: self.load.work,
+            skew: self.load.skew,
             mtu: self.stack.mtu,
             window_bytes: self.stack.window,
             checksum: self.stack.checksum.is_on(),

@@ -18,7 +18,8 @@ mod ttcp;
 
 pub use config::{
     ConfigError, Direction, MAX_BATCH, MAX_CONNECTIONS, MAX_MTU, MAX_PROCESSORS, MAX_SIZE,
-    MAX_WORK, MIN_MTU, MIN_WINDOW_BYTES, Mode, Presentation, Transport, TtcpConfig, UnknownWord,
+    MAX_WORK, MIN_MTU, MIN_WINDOW_BYTES, Mode, NoShare, Presentation, Share, Transport, TtcpConfig,
+    UnknownWord,
 };
 pub use result::{LabError, RttResult, RunResult};
 pub use ttcp::{run, run_watched};

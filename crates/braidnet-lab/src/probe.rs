@@ -105,6 +105,7 @@ pub fn ceiling(
         messages: 1,
         warmup: 1_000,
         min_duration: duration / 2,
+        skew: None,
         sync_sampling: false,
         ..config.clone()
     };

@@ -83,11 +83,17 @@ impl Scope {
         samples: 0,
     };
 
-    /// The share of each connection in all messages that are sure to pass, whatever the architecture. `records` says that
+    /// The share of each connection in all messages that are sure to pass, whatever the architecture; where shares differ, the
+    /// least. `records` says that
     /// what is received is looked at record by record.
     pub(crate) fn of(config: &TtcpConfig, records: bool) -> Scope {
         let connections = config.connections as u64;
-        let messages = ((config.warmup + config.messages) / connections).max(1);
+        let all = config.warmup + config.messages;
+        let even = match config.skew {
+            None => all / connections,
+            Some(_) => (all as f64 * config.share_of(0).min(config.share_of(1))) as u64,
+        };
+        let messages = even.max(1);
         let streamed = config.transport == Transport::Tcp && !records;
         let (limit, each) = if streamed {
             let mark = if config.presentation == Presentation::Xdr {

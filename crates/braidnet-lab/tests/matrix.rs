@@ -140,6 +140,39 @@ fn checksums_left_to_the_device() {
     }
 }
 
+#[test]
+fn one_connection_has_its_share_whoever_is_served_faster() {
+    for (transport, presentation) in [
+        (Transport::Tcp, Presentation::None),
+        (Transport::Tcp, Presentation::Xdr),
+        (Transport::Udp, Presentation::None),
+    ] {
+        for share in ["0.8", "0.1"] {
+            let config = TtcpConfig {
+                transport,
+                presentation,
+                connections: 5,
+                skew: Some(share.parse().unwrap()),
+                ..smoke()
+            };
+            same_bytes(&config);
+            for architecture in Architecture::ALL {
+                let config = TtcpConfig {
+                    architecture,
+                    processors: 2,
+                    messages: 20_000,
+                    ..config.clone()
+                };
+                let result = run(&config).unwrap();
+                let favoured = count(&result, "far.favoured") as f64;
+                let found = favoured / count(&result, "far.made") as f64;
+                let wanted = config.skew.unwrap().value();
+                assert!((found - wanted).abs() < 0.02, "{found} under {config:?}");
+            }
+        }
+    }
+}
+
 /// By its own counters: how long it takes is the machine's affair.
 #[test]
 fn work_is_done_on_all_that_is_received() {

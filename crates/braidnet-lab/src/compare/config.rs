@@ -165,6 +165,7 @@ impl Cell {
             direction: Direction::Both,
             mode: Mode::Echo,
             work: Duration::ZERO,
+            skew: None,
             sync_sampling: false,
             ..base.clone()
         })

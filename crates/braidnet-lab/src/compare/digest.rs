@@ -4,7 +4,7 @@ use super::campaign::Measured;
 use super::config::{Cell, CompareConfig};
 use super::report::{Probe, Repetition, Run};
 use super::statistics::{Summary, median};
-use crate::{Presentation, TtcpConfig};
+use crate::{Presentation, Share, TtcpConfig};
 use braidnet_process::Architecture;
 use std::collections::BTreeMap;
 
@@ -58,6 +58,7 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         transport: config.transport.name(),
         presentation: config.presentation.name(),
         message_bytes: config.size,
+        skew: config.skew.map(Share::value),
         work_ns: config.work.as_nanos() as u64,
         messages,
         mtu: config.mtu,

@@ -36,6 +36,8 @@ pub struct Run {
     pub presentation: &'static str,
     /// Bytes of a message.
     pub message_bytes: usize,
+    /// The share of one connection in all messages, the others having the rest evenly. None if each sends as much as it can.
+    pub skew: Option<f64>,
     /// How long a module works on each message, in nanoseconds; 0 without one.
     pub work_ns: u64,
     /// Messages of all counted repetitions.

@@ -59,8 +59,11 @@ pub(super) fn load(run: &Run) -> String {
         0 => String::new(),
         nanos => format!(" with {} µs of work each", nanos as f64 / 1000.0),
     };
+    let skew = run.skew.map_or_else(String::new, |share| {
+        format!(", {share} of them to one connection")
+    });
     format!(
-        "{} messages{work} over {}, {}",
+        "{} messages{work} over {}, {}{skew}",
         format::bytes(run.message_bytes as u64),
         run.transport.to_uppercase(),
         run.direction

@@ -82,6 +82,14 @@ pub enum ConfigError {
         "work is done on messages that a stack receives: it needs direction receive or both, and mode bulk"
     )]
     NobodyWorks,
+    /// A mix of one.
+    #[error("one connection has all messages: a skewed mix needs at least two")]
+    NothingToMix,
+    /// A mix, and nobody who would keep to it.
+    #[error(
+        "a skewed mix is kept by the simulated sender: it needs direction receive, and mode bulk"
+    )]
+    NobodyMixes,
     /// More device queues than there are processors for, or none.
     #[error(
         "{queues} device queues for {takers} processors that take from the device: from 1 to {takers}"

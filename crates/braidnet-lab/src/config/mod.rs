@@ -1,11 +1,13 @@
 //! One measurement's knobs.
 
 mod error;
+mod share;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use error::ConfigError;
+pub use share::{NoShare, Share};
 pub use words::{Direction, Mode, Presentation, Transport, UnknownWord};
 
 use crate::content::NUMBER_BYTES;
@@ -50,6 +52,9 @@ pub struct TtcpConfig {
     pub checksum: bool,
     /// What stands between transport and application.
     pub presentation: Presentation,
+    /// The share of one connection in all messages, the others having the rest evenly: a mix that the simulated sender keeps to,
+    /// whoever is served faster. `None`: each sends as much as it can. It needs two connections and direction receive.
+    pub skew: Option<Share>,
     /// Which way the messages go. [`Mode::Echo`] goes both ways and does not look at it.
     pub direction: Direction,
     /// A stream of messages, or one-message round trips.
@@ -87,6 +92,7 @@ impl Default for TtcpConfig {
             window_bytes: 1 << 20,
             checksum: true,
             presentation: Presentation::None,
+            skew: None,
             direction: Direction::Receive,
             mode: Mode::Bulk,
             work: Duration::ZERO,
@@ -181,6 +187,13 @@ impl TtcpConfig {
         if !self.work.is_zero() && (self.mode == Mode::Echo || self.direction == Direction::Send) {
             return Err(ConfigError::NobodyWorks);
         }
+        if self.skew.is_some() && self.connections < 2 {
+            return Err(ConfigError::NothingToMix);
+        }
+        if self.skew.is_some() && (self.mode == Mode::Echo || self.direction != Direction::Receive)
+        {
+            return Err(ConfigError::NobodyMixes);
+        }
         Ok(())
     }
 
@@ -233,6 +246,15 @@ impl TtcpConfig {
         match self.presentation {
             Presentation::None => NUMBER_BYTES,
             Presentation::Xdr => 2 * NUMBER_BYTES,
+        }
+    }
+
+    /// The share of connection `number` in all messages, where a mix is asked for, or else what an even one would be.
+    pub(crate) fn share_of(&self, number: usize) -> f64 {
+        match (self.skew, number) {
+            (None, _) => 1.0 / self.connections as f64,
+            (Some(share), 0) => share.value(),
+            (Some(share), _) => (1.0 - share.value()) / (self.connections - 1) as f64,
         }
     }
 

@@ -59,6 +59,22 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                skew: Some("0.8".parse().unwrap()),
+                ..good()
+            },
+            "one connection has all messages: a skewed mix needs at least two",
+        ),
+        (
+            TtcpConfig {
+                skew: Some("0.8".parse().unwrap()),
+                connections: 2,
+                direction: Direction::Both,
+                ..good()
+            },
+            "a skewed mix is kept by the simulated sender: it needs direction receive, and mode bulk",
+        ),
+        (
+            TtcpConfig {
                 messages: 0,
                 ..good()
             },

@@ -1,6 +1,7 @@
 //! The far end of UDP: datagrams without end, and a place where they end.
 
 use super::frame::{Framer, Refused, unwrap};
+use super::mix::{FAVOURED, Mix};
 use super::payload::Payload;
 use super::{Counts, Role, Shared};
 use crate::content::NUMBER_BYTES;
@@ -69,12 +70,20 @@ impl DatagramReceiver {
 
 impl Receiver for DatagramReceiver {
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        let mut made = 0;
-        while made < max && !self.mine.is_empty() {
+        let floor = self.shared.mix.as_ref().map_or(0.0, Mix::floor);
+        let (mut made, mut in_vain, mut favoured) = (0, 0, 0);
+        while made < max && in_vain < self.mine.len() {
             let (line, next) = self.mine[self.turn];
-            let burst = BURST.min(max - made);
+            let most = BURST.min(max - made) as u64;
+            let burst = match &self.shared.mix {
+                None => most,
+                Some(mix) => {
+                    let reach = mix.reach(line, floor) / self.shared.mss as u64;
+                    most.min(reach.saturating_sub(next))
+                }
+            };
             let mut number = next;
-            while number < next + burst as u64 {
+            while number < next + burst {
                 let Some(message) = self.make(line, number, pool) else {
                     break;
                 };
@@ -84,16 +93,22 @@ impl Receiver for DatagramReceiver {
             }
             self.mine[self.turn].1 = number;
             made += (number - next) as usize;
-            if number < next + burst as u64 {
+            if let Some(mix) = &self.shared.mix {
+                mix.note(line, number * self.shared.mss as u64);
+                favoured += if line == FAVOURED { number - next } else { 0 };
+            }
+            if number < next + burst {
                 Counts::add(&self.shared.counts.no_buffer, 1);
                 break;
             }
+            in_vain = if burst == 0 { in_vain + 1 } else { 0 };
             self.turn = if self.turn + 1 == self.mine.len() {
                 0
             } else {
                 self.turn + 1
             };
         }
+        Counts::add(&self.shared.counts.favoured, favoured);
         Counts::add(&self.shared.counts.made, made as u64);
         made
     }

@@ -18,6 +18,7 @@
 mod datagrams;
 mod frame;
 mod line;
+mod mix;
 mod payload;
 mod receiver;
 mod tcp;
@@ -32,6 +33,7 @@ use braidnet_wire::address::Tuple;
 use core::sync::atomic::{AtomicU64, Ordering};
 use datagrams::{DatagramReceiver, DatagramTransmitter};
 use line::Lines;
+use mix::Mix;
 use receiver::TcpReceiver;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +56,7 @@ pub(crate) struct Shared {
     mtu: usize,
     window_bytes: u32,
     checksum: bool,
+    mix: Option<Mix>,
     counts: Counts,
 }
 
@@ -71,6 +74,8 @@ pub(crate) enum Role {
 pub(crate) struct Counts {
     /// Data segments and datagrams made.
     made: AtomicU64,
+    /// Of these, those of the connection that has a share of its own.
+    favoured: AtomicU64,
     /// Acknowledgments made.
     acknowledged: AtomicU64,
     /// Data segments and datagrams taken.
@@ -127,6 +132,7 @@ impl FarEnd {
             mtu: config.mtu,
             window_bytes: config.window_bytes,
             checksum: config.checksum,
+            mix: Mix::of(config, mss),
             counts: Counts::default(),
         };
         FarEnd {
@@ -209,6 +215,7 @@ impl FarWatch {
         let counts = &self.0.counts;
         let named = [
             ("far.made", &counts.made),
+            ("far.favoured", &counts.favoured),
             ("far.acknowledged", &counts.acknowledged),
             ("far.taken", &counts.taken),
             ("far.out_of_order", &counts.out_of_order),

@@ -2,6 +2,7 @@
 
 use super::frame::Framer;
 use super::line::{ISS, Line, State};
+use super::mix::{FAVOURED, Mix};
 use super::payload::Payload;
 use super::{Counts, Role, Shared};
 use braidnet_device::{Counters, Receiver};
@@ -264,16 +265,28 @@ impl TcpReceiver {
         fine
     }
 
-    /// Sends on every connection what its window lets out, a burst of each in turn.
+    /// Sends on every connection what its window lets out, and its share in a mix, a burst of each in turn.
     fn send(&mut self, out: &mut Out<'_>) -> bool {
         let shared = self.shared.clone();
         let before = out.made;
-        let mut in_vain = 0;
+        let floor = shared.mix.as_ref().map_or(0.0, Mix::floor);
+        let (mut in_vain, mut favoured) = (0, 0);
         let mut fine = true;
         while fine && out.room() > 0 && in_vain < self.mine.len() {
             let place = self.turn;
             let made = out.made;
-            fine = self.send_burst(place, shared.lines.get(self.mine[place].number), out);
+            let number = self.mine[place].number;
+            let reach = match &shared.mix {
+                None => u64::MAX,
+                Some(mix) => mix.reach(number, floor),
+            };
+            fine = self.send_burst(place, shared.lines.get(number), reach, out);
+            if let Some(mix) = &shared.mix {
+                mix.note(number, self.mine[place].sent);
+                if number == FAVOURED {
+                    favoured += (out.made - made) as u64;
+                }
+            }
             in_vain = if out.made == made { in_vain + 1 } else { 0 };
             self.turn = if place + 1 == self.mine.len() {
                 0
@@ -282,16 +295,18 @@ impl TcpReceiver {
             };
         }
         Counts::add(&shared.counts.made, (out.made - before) as u64);
+        Counts::add(&shared.counts.favoured, favoured);
         fine
     }
 
     #[inline]
-    fn send_burst(&mut self, place: usize, line: &Line, out: &mut Out<'_>) -> bool {
+    fn send_burst(&mut self, place: usize, line: &Line, reach: u64, out: &mut Out<'_>) -> bool {
         if line.state() != State::Open {
             return true;
         }
         let mut said = self.mine[place];
         let (acknowledged, edge) = line.window();
+        let edge = edge.min(reach);
         if said.sent < acknowledged || said.sent > acknowledged && line.take_loss() {
             Counts::add(
                 &self.shared.counts.went_back,

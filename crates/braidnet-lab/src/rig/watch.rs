@@ -21,6 +21,8 @@ pub(crate) struct Watch {
     connections: u64,
     /// Any processor may do the work of a connection.
     any: bool,
+    /// What part of all messages goes to all connections evenly.
+    spread: f64,
     pub(crate) scope: Scope,
 }
 
@@ -82,7 +84,8 @@ impl Watch {
     /// has had a part in it: one that the system has not let run yet is cold. Nobody is waited for for ever.
     pub(crate) fn is_warm(&self, warmup: u64) -> bool {
         let messages = self.messages();
-        let warm = |stack: &WatchedStack| stack.is_warm(self.connections, warmup, self.any);
+        let spread = (warmup as f64 * self.spread) as u64;
+        let warm = |stack: &WatchedStack| stack.is_warm(self.connections, spread, self.any);
         messages > warmup
             && (self.connections == 0
                 || messages / LONGEST > warmup
@@ -158,6 +161,7 @@ impl Watch {
                 Transport::Tcp => config.connections as u64,
                 Transport::Udp => 0,
             },
+            spread: config.skew.map_or(1.0, |share| 1.0 - share.value()),
             any: config.architecture == Architecture::Message,
             scope,
         }
