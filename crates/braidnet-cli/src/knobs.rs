@@ -4,7 +4,7 @@ use crate::choices::{Switch, one_of};
 use crate::units;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::CongestionControl;
-use braidnet_lab::{Share, TtcpConfig};
+use braidnet_lab::{Agents, Share, TtcpConfig, Wait};
 use clap::Args;
 use std::time::Duration;
 
@@ -81,6 +81,18 @@ pub struct Stack {
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().device_queues)]
     device_queues: usize,
 
+    /// What carries processors: a thread each, or user-level tasks that threads take turns at [CP/MP §3.1, ASX §2.1]
+    #[arg(long, value_name = "NAME", default_value_t = Agents::Threads, value_parser = one_of(Agents::ALL, Agents::name))]
+    agents: Agents,
+
+    /// How many threads carry the tasks; by default one for each processor [CP/MP §3.1]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// How whoever serves a queue waits: asleep, asking on, or asking first [ASX §2.6.1]
+    #[arg(long, value_name = "NAME", default_value_t = Wait::SpinSleep, value_parser = one_of(Wait::ALL, Wait::name))]
+    wait: Wait,
+
     /// Keep each thread on a processor of its own [PLP §3]
     #[arg(long)]
     pin: bool,
@@ -103,6 +115,9 @@ impl Knobs {
             lock: self.stack.lock,
             batch: self.stack.batch,
             device_queues: self.stack.device_queues,
+            agents: self.stack.agents,
+            threads: self.stack.threads,
+            wait: self.stack.wait,
             pin: self.stack.pin,
             ..TtcpConfig::default()
         }

@@ -39,6 +39,10 @@ pub struct Ttcp {
     #[arg(long, value_name = "N", default_value_t = 1)]
     connections: usize,
 
+    /// Give each connection an agent of its own, over so many processors; needs `connection` [CP/MP §3.3.1]
+    #[arg(long)]
+    thread_per_connection: bool,
+
     /// What carries the messages
     #[arg(long, value_name = "NAME", default_value_t = Transport::Tcp, value_parser = one_of(Transport::ALL, Transport::name))]
     transport: Transport,
@@ -87,6 +91,7 @@ impl Ttcp {
             architecture: self.architecture,
             processors: self.processors,
             connections: self.connections,
+            thread_per_connection: self.thread_per_connection,
             transport: self.transport,
             presentation: self.presentation,
             direction: self.direction,

@@ -17,9 +17,9 @@ mod tally;
 mod ttcp;
 
 pub use config::{
-    ConfigError, Direction, MAX_BATCH, MAX_CONNECTIONS, MAX_MTU, MAX_PROCESSORS, MAX_SIZE,
-    MAX_WORK, MIN_MTU, MIN_WINDOW_BYTES, Mode, NoShare, Presentation, Share, Transport, TtcpConfig,
-    UnknownWord,
+    Agents, ConfigError, Direction, MAX_AGENTS, MAX_BATCH, MAX_CONNECTIONS, MAX_MTU,
+    MAX_PROCESSORS, MAX_SIZE, MAX_WORK, MIN_MTU, MIN_WINDOW_BYTES, Mode, NoShare, Presentation,
+    Share, Transport, TtcpConfig, UnknownWord, Wait,
 };
 pub use result::{LabError, RttResult, RunResult};
 pub use ttcp::{run, run_watched};

@@ -1,7 +1,7 @@
 //! The measured window: how it is opened and closed, and what it cost.
 //!
 //! The thread that conducts a measurement sleeps; processors turn. The phase is one word that every processor reads once per
-//! turn, and that is written twice: where a processor sees that it has changed, it notes its own clocks and counts. What the
+//! turn, and that is written twice: where a thread sees that it has changed, it notes its own clocks and counts. What the
 //! application has received is read from counters that each processor writes for itself. So nothing is locked and nothing
 //! waited for on the data path, and a processor that was off its processor when the word changed has a window of its own
 //! that is a little later: costs are taken as rates over the windows that they were measured in.
@@ -12,9 +12,12 @@ use braidnet_sync::clock::Clock;
 use braidnet_sync::lock::LockSnapshot;
 use braidnet_sync::usage::{Usage, thread_cpu_nanos};
 use braidnet_wire::time::{Duration, Instant};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 
 /// Which part of a measurement is under way.
 #[derive(Debug, Default)]
@@ -61,16 +64,25 @@ impl Mark {
     }
 }
 
-/// Where a processor leaves what it has noted.
+/// Where threads leave what they have noted: each for itself, whatever it carries.
 #[derive(Default)]
-pub(crate) struct Notes(Mutex<[Option<Mark>; 2]>);
+pub(crate) struct Notes {
+    threads: Mutex<HashMap<ThreadId, [Option<Mark>; 2]>>,
+    /// Processors that have seen the end.
+    ended: AtomicUsize,
+}
+
+thread_local! {
+    /// What the thread has seen of the phase: it notes once, however many it carries.
+    static SEEN: Cell<u32> = const { Cell::new(0) };
+}
 
 impl Notes {
-    /// What the window cost, once both of its ends have been noted.
-    pub(crate) fn cost(&self) -> Option<Cost> {
-        let marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (from, to) = ((*marks)[0]?, (*marks)[1]?);
-        Some(Cost {
+    /// What the window cost each thread that noted both of its ends.
+    pub(crate) fn costs(&self) -> Vec<Cost> {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = |marks: &[Option<Mark>; 2]| Some(((*marks)[0]?, (*marks)[1]?));
+        let cost = |(from, to): (Mark, Mark)| Cost {
             wall_ns: to.wall_ns.saturating_sub(from.wall_ns).max(1),
             cpu_ns: to.cpu_ns.saturating_sub(from.cpu_ns),
             usage: to.usage - from.usage,
@@ -78,16 +90,37 @@ impl Notes {
                 .locks
                 .waited_nanos()
                 .saturating_sub(from.locks.waited_nanos()),
-        })
+        };
+        threads.values().filter_map(whole).map(cost).collect()
     }
 
-    /// Whether the beginning, or the end, has been noted.
-    pub(crate) fn has(&self, end: bool) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(end)].is_some()
+    /// Whether so many processors have seen the end.
+    pub(crate) fn is_over(&self, processors: usize) -> bool {
+        self.ended.load(Ordering::Relaxed) == processors
+    }
+
+    /// Whether every thread that has noted anything has noted the end. One that carries nothing any more never does.
+    pub(crate) fn is_whole(&self) -> bool {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.values().all(|marks| marks[1].is_some())
+    }
+
+    /// Called by the thread.
+    fn note(&self, word: u32) {
+        let mark = Mark::now();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let marks = threads.entry(thread::current().id()).or_default();
+        if word >= MEASURING && marks[0].is_none() {
+            marks[0] = Some(mark);
+        }
+        if word >= OVER {
+            marks[1] = Some(mark);
+        }
+        SEEN.set(word);
     }
 }
 
-/// What a window cost one processor.
+/// What a window cost one thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) wall_ns: u64,
@@ -120,22 +153,22 @@ impl Metered {
 
     #[cold]
     fn note(&mut self, word: u32) {
-        let mark = Mark::now();
-        let mut marks = self.notes.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if word >= MEASURING && self.seen < MEASURING {
-            marks[0] = Some(mark);
+        if word != SEEN.get() {
+            self.notes.note(word);
         }
-        if word >= OVER {
-            marks[1] = Some(mark);
+        if word != self.seen {
+            self.seen = word;
+            if word >= OVER {
+                self.notes.ended.fetch_add(1, Ordering::Relaxed);
+            }
         }
-        self.seen = word;
     }
 }
 
 impl Processor for Metered {
     fn turn(&mut self, now: Instant, budget: usize) -> Next {
         let word = self.phase.word();
-        if word != self.seen {
+        if word != self.seen || word != SEEN.get() {
             self.note(word);
         }
         let next = self.workers.iter_mut().fold(Next::Idle, |next, worker| {

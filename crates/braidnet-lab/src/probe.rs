@@ -1,6 +1,6 @@
 //! What the machine allows at this moment (DESIGN.md, Measuring).
 
-use crate::config::TtcpConfig;
+use crate::config::{Agents, TtcpConfig};
 use crate::measure::Phase;
 use crate::result::LabError;
 use crate::rig::{Rig, Watch};
@@ -107,18 +107,21 @@ pub fn ceiling(
         min_duration: duration / 2,
         skew: None,
         sync_sampling: false,
+        agents: Agents::Threads,
+        threads: None,
+        thread_per_connection: false,
         ..config.clone()
     };
     single.validate()?;
-    let alone = side_by_side(&single, 1, config.pin)?;
-    let together = side_by_side(&single, processors, config.pin)?;
+    let alone = side_by_side(&single, 1)?;
+    let together = side_by_side(&single, processors)?;
     Ok(together / alone)
 }
 
 /// Total throughput of `count` stacks that share nothing.
-fn side_by_side(single: &TtcpConfig, count: usize, pin: bool) -> Result<f64, LabError> {
+fn side_by_side(single: &TtcpConfig, count: usize) -> Result<f64, LabError> {
     let phase = Arc::new(Phase::default());
-    let suspended = Suspended::spawn(&running_config(count, pin)?, count)?;
+    let suspended = Suspended::spawn(&running_config(single, count)?, count)?;
     let mut processors = Vec::new();
     let mut rigs = Vec::new();
     for waker in suspended.wakers() {
@@ -141,6 +144,7 @@ fn side_by_side(single: &TtcpConfig, count: usize, pin: bool) -> Result<f64, Lab
         watches: &watches,
         phase: &phase,
         notes: &notes,
+        processors: count,
         running: &running,
     };
     let window = conductor.conduct(&mut |_| ());

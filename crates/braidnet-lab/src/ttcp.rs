@@ -1,6 +1,6 @@
 //! One measurement, from its configuration to its result.
 
-use crate::config::{Mode, TtcpConfig};
+use crate::config::{Agents, Mode, TtcpConfig, Wait};
 use crate::measure::{Cost, Metered, Notes, Phase};
 use crate::result::{LabError, RttResult, RunResult};
 use crate::rig::{Rig, Watch};
@@ -8,13 +8,15 @@ use braidnet_process::{Idle, Running, RunningConfig, Suspended};
 use braidnet_sync::clock::Clock;
 use braidnet_sync::group::{Placement, allowed_processors};
 use braidnet_sync::lock::{Metering, set_metering};
-use core::num::NonZeroU32;
+use core::num::{NonZeroU32, NonZeroUsize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the conducting thread sleeps between two looks.
 const LOOK: Duration = Duration::from_micros(500);
+/// So many looks are taken for what threads note that have nothing to carry just then.
+const LOOKS: u32 = 20;
 /// Without a message for so long a measurement is given up.
 const STALL: Duration = Duration::from_secs(5);
 /// Of so many acquisitions of locks one is timed where [`sync_sampling`](TtcpConfig::sync_sampling) is set.
@@ -40,10 +42,8 @@ pub fn run_watched(
     config.validate()?;
     let metered = config.sync_sampling.then(Sampling::on);
     let phase = Arc::new(Phase::default());
-    let suspended = Suspended::spawn(
-        &running_config(config.processors, config.pin)?,
-        config.processors,
-    )?;
+    let carried = config.carried();
+    let suspended = Suspended::spawn(&running_config(config, carried)?, carried)?;
     let rig = Rig::new(config, &phase, suspended.wakers())?;
     let Rig {
         processors,
@@ -61,6 +61,7 @@ pub fn run_watched(
         watches: &[&watch],
         phase: &phase,
         notes: &notes,
+        processors: carried,
         running: &running,
     };
     let window = conductor.conduct(boundary);
@@ -95,46 +96,66 @@ impl Drop for Sampling {
     }
 }
 
-/// How the threads of a measurement are set.
-pub(crate) fn running_config(threads: usize, pin: bool) -> Result<RunningConfig, LabError> {
+/// How the threads of a measurement are set that carry so many processors.
+pub(crate) fn running_config(
+    config: &TtcpConfig,
+    carried: usize,
+) -> Result<RunningConfig, LabError> {
     let allowed = allowed_processors().map_err(LabError::Processors)?;
-    if pin && threads > allowed.len() {
+    let threads = match config.agents {
+        Agents::Threads => carried,
+        Agents::Tasks => config.threads.unwrap_or(config.processors),
+    };
+    // With an agent for each connection they share so many of the machine's processors.
+    let confined = config.thread_per_connection && config.agents == Agents::Threads;
+    let wanted = if confined { config.processors } else { threads };
+    if (config.pin || confined) && wanted > allowed.len() {
         return Err(LabError::NoSuchProcessor {
-            processor: threads - 1,
+            processor: wanted - 1,
             allowed: allowed.len(),
         });
     }
-    // Where every thread has a processor to itself, asking on costs nobody anything.
-    let poll = if threads <= allowed.len() {
-        Duration::from_millis(1)
-    } else {
-        Duration::from_micros(20)
+    let idle = match config.wait {
+        Wait::Sleep => Idle::SLEEP,
+        Wait::Spin => Idle::SPIN,
+        // Where every thread has a processor to itself, asking on costs nobody anything.
+        Wait::SpinSleep if threads <= wanted.min(allowed.len()) => Idle {
+            poll: Duration::from_millis(1),
+        },
+        Wait::SpinSleep => Idle {
+            poll: Duration::from_micros(20),
+        },
     };
-    let placement = if pin {
-        Placement::Pinned(allowed)
-    } else {
-        Placement::Free
+    let among: Vec<usize> = allowed.into_iter().take(wanted).collect();
+    let placement = match (config.pin, confined) {
+        (true, _) => Placement::Pinned(among),
+        (false, true) => Placement::Among(among),
+        (false, false) => Placement::Free,
     };
     Ok(RunningConfig {
         name: "ttcp".to_owned(),
+        agents: match config.agents {
+            Agents::Threads => braidnet_process::Agents::Threads,
+            Agents::Tasks => braidnet_process::Agents::Tasks {
+                threads: NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN),
+            },
+        },
         placement,
-        idle: Idle { poll },
-        ..RunningConfig::default()
+        idle,
     })
 }
 
-/// Processors that note their costs, and where each does.
+/// Processors that note their costs, and where they do.
 pub(crate) fn meter(
     processors: Vec<Vec<braidnet_process::Worker>>,
     phase: &Arc<Phase>,
-) -> (Vec<Metered>, Vec<Arc<Notes>>) {
-    processors
+) -> (Vec<Metered>, Arc<Notes>) {
+    let notes = Arc::new(Notes::default());
+    let metered = processors
         .into_iter()
-        .map(|workers| {
-            let notes = Arc::new(Notes::default());
-            (Metered::new(workers, phase.clone(), notes.clone()), notes)
-        })
-        .unzip()
+        .map(|workers| Metered::new(workers, phase.clone(), notes.clone()))
+        .collect();
+    (metered, notes)
 }
 
 /// Whoever opens and closes the window. It sleeps in between.
@@ -143,7 +164,8 @@ pub(crate) struct Conductor<'a> {
     /// Stacks, or sets of stacks, that share nothing.
     pub(crate) watches: &'a [&'a Watch],
     pub(crate) phase: &'a Phase,
-    pub(crate) notes: &'a [Arc<Notes>],
+    pub(crate) notes: &'a Notes,
+    pub(crate) processors: usize,
     pub(crate) running: &'a Running<Metered>,
 }
 
@@ -181,7 +203,14 @@ impl Conductor<'_> {
         filled?;
         let to = self.read();
         self.advance();
-        self.wait_until(|_| self.notes.iter().all(|notes| notes.has(true)))?;
+        self.wait_until(|_| self.notes.is_over(self.processors))?;
+        // What carries tasks notes with the next of them, if there is one.
+        for _ in 0..LOOKS {
+            if self.notes.is_whole() {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
         Ok(Window {
             from,
             to,
@@ -277,11 +306,11 @@ impl Window {
         bits as f64 / (self.to.nanos - self.from.nanos).max(1) as f64
     }
 
-    fn result(&self, config: &TtcpConfig, notes: &[Arc<Notes>], ordered: bool) -> RunResult {
+    fn result(&self, config: &TtcpConfig, notes: &Notes, ordered: bool) -> RunResult {
         let messages = self.to.messages.saturating_sub(self.from.messages);
         let wall_ns = self.to.nanos.saturating_sub(self.from.nanos).max(1);
-        let costs: Vec<Cost> = notes.iter().filter_map(|notes| notes.cost()).collect();
-        // Each processor's rates are those of its own window.
+        let costs: Vec<Cost> = notes.costs();
+        // Each thread's rates are those of its own window.
         let scaled = |of: fn(&Cost) -> u64| -> f64 {
             costs
                 .iter()

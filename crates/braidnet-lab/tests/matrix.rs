@@ -1,9 +1,11 @@
 //! Every architecture, transport, presentation and direction, at smoke size: every byte arrives, and is the same byte whoever
 //! carried it.
 
-use braidnet_lab::{Direction, Mode, Presentation, RunResult, Transport, TtcpConfig, run};
+use braidnet_lab::{
+    Agents, Direction, Mode, Presentation, RunResult, Transport, TtcpConfig, Wait, run,
+};
 use braidnet_process::Architecture;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Enough for every connection to pass through its window several times.
@@ -204,6 +206,59 @@ fn work_is_done_on_all_that_is_received() {
                 assert!(steps * 16 >= worked / 64, "{config:?} {steps}");
             }
         }
+    }
+}
+
+/// The bytes are the same whatever carries the work, however many of those there are, and however they wait.
+#[test]
+fn agents_of_every_kind() {
+    let tasks = |threads| TtcpConfig {
+        agents: Agents::Tasks,
+        threads,
+        ..smoke()
+    };
+    let each = |config| TtcpConfig {
+        thread_per_connection: true,
+        connections: 7,
+        ..config
+    };
+    for direction in [Direction::Receive, Direction::Both] {
+        let mut hashes = BTreeSet::new();
+        for config in [smoke(), tasks(None), tasks(Some(1)), tasks(Some(3))] {
+            for wait in Wait::ALL {
+                for architecture in Architecture::ALL {
+                    let config = TtcpConfig {
+                        architecture,
+                        processors: 2,
+                        direction,
+                        wait: *wait,
+                        ..config.clone()
+                    };
+                    let result = run(&config).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+                    hashes.insert(result.payload_hash);
+                    assert!(result.cpu_ns_per_message > 0.0, "{config:?}");
+                }
+            }
+        }
+        assert_eq!(hashes.len(), 1, "{direction}");
+        let mut hashes = BTreeSet::new();
+        for config in [
+            smoke(),
+            each(smoke()),
+            each(tasks(None)),
+            each(tasks(Some(1))),
+        ] {
+            let config = TtcpConfig {
+                connections: 7,
+                processors: 2,
+                direction,
+                ..config
+            };
+            let result = run(&config).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+            hashes.insert(result.payload_hash);
+            assert!(result.cpu_ns_per_message > 0.0, "{config:?}");
+        }
+        assert_eq!(hashes.len(), 1, "{direction}");
     }
 }
 

@@ -43,15 +43,26 @@ pub enum Placement {
     Free,
     /// Member `i` on the `i`th of these processors, round and round. None listed is as good as [`Free`](Placement::Free).
     Pinned(Vec<usize>),
+    /// Wherever the system puts them among these processors. None listed is as good as [`Free`](Placement::Free).
+    Among(Vec<usize>),
 }
 
 impl Placement {
+    /// The processor that a member is pinned to.
     fn of(&self, member: usize) -> Option<usize> {
         match self {
-            Placement::Free => None,
+            Placement::Free | Placement::Among(_) => None,
             Placement::Pinned(processors) => processors
                 .get(member.checked_rem(processors.len())?)
                 .copied(),
+        }
+    }
+
+    /// Where a member may run; nowhere listed is anywhere.
+    fn among(&self, member: usize) -> Vec<usize> {
+        match self {
+            Placement::Free | Placement::Pinned(_) => self.of(member).into_iter().collect(),
+            Placement::Among(processors) => processors.clone(),
         }
     }
 }
@@ -178,12 +189,13 @@ impl<R: Send + 'static> ThreadGroup<R> {
                 parker,
                 brake: Arc::clone(&group.brake),
             };
+            let among = placement.among(index);
             let (gate, pinning) = (Arc::clone(&group.gate), pinning.clone());
             let thread = thread::Builder::new()
                 .name(format!("{name}-{index}"))
                 .spawn(move || {
                     // The group waits for every answer, so somebody is there to hear it.
-                    let _ = pinning.send(pin(&member));
+                    let _ = pinning.send(place(index, &among));
                     drop(pinning);
                     let brake = Arc::clone(&member.brake);
                     gate.wait().then(|| {
@@ -293,25 +305,26 @@ impl<R> Drop for ThreadGroup<R> {
     }
 }
 
-/// Puts the calling thread where it belongs.
-fn pin(member: &Member) -> Result<(), SpawnError> {
-    let Some(processor) = member.processor else {
+/// Puts the calling thread, member `index`, where it belongs.
+fn place(index: usize, among: &[usize]) -> Result<(), SpawnError> {
+    let Some(&first) = among.first() else {
         return Ok(());
     };
-    let refused = |reason| SpawnError::Pin {
-        index: member.index,
+    let refused = |processor, reason| SpawnError::Pin {
+        index,
         processor,
         reason,
     };
-    if processor >= CpuSet::MAX_CPU {
-        return Err(refused(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "there is no processor of this number",
-        )));
-    }
     let mut set = CpuSet::new();
-    set.set(processor);
-    sched_setaffinity(None, &set).map_err(|error| refused(error.into()))
+    for &processor in among {
+        if processor >= CpuSet::MAX_CPU {
+            let missing = "there is no processor of this number";
+            let reason = io::Error::new(io::ErrorKind::InvalidInput, missing);
+            return Err(refused(processor, reason));
+        }
+        set.set(processor);
+    }
+    sched_setaffinity(None, &set).map_err(|error| refused(first, error.into()))
 }
 
 #[cfg(test)]
@@ -488,6 +501,14 @@ mod tests {
             assert_eq!(ended.unwrap(), (Some(expected), vec![expected]));
         }
         assert_eq!(Placement::Pinned(Vec::new()).of(3), None);
+        let among = &allowed[..1];
+        let bodies =
+            (0..2).map(|_| |member: Member| (member.processor, allowed_processors().unwrap()));
+        let group = ThreadGroup::spawn("among", &Placement::Among(among.to_vec()), bodies).unwrap();
+        group.start();
+        for ended in group.join() {
+            assert_eq!(ended.unwrap(), (None, among.to_vec()));
+        }
     }
 
     #[test]

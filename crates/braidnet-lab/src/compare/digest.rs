@@ -4,7 +4,7 @@ use super::campaign::Measured;
 use super::config::{Cell, CompareConfig};
 use super::report::{Probe, Repetition, Run};
 use super::statistics::{Summary, median};
-use crate::{Presentation, Share, TtcpConfig};
+use crate::{Agents, Presentation, Share, TtcpConfig};
 use braidnet_process::Architecture;
 use std::collections::BTreeMap;
 
@@ -64,6 +64,11 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         mtu: config.mtu,
         window_bytes: config.window_bytes,
         checksum: config.checksum,
+        agents: config.agents.name(),
+        threads: (config.agents == Agents::Tasks)
+            .then(|| config.threads.unwrap_or(config.processors)),
+        thread_per_connection: config.thread_per_connection,
+        wait: config.wait.name(),
         lock: config.lock.name(),
         device_queues: config.device_queues,
         batch: config.batch,

@@ -48,6 +48,14 @@ pub struct Run {
     pub window_bytes: u32,
     /// Whether checksums are made and verified.
     pub checksum: bool,
+    /// What carries the processors: `threads` or `tasks`.
+    pub agents: &'static str,
+    /// How many threads carry the tasks. None where they do not.
+    pub threads: Option<usize>,
+    /// Whether each connection has an agent of its own.
+    pub thread_per_connection: bool,
+    /// How processors wait for something to do: `sleep`, `spin` or `spin-sleep`.
+    pub wait: &'static str,
     /// What shared state is locked with.
     pub lock: &'static str,
     /// How many queues the device has.

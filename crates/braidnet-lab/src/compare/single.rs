@@ -43,6 +43,25 @@ pub fn single(
     Ok(run)
 }
 
+/// What carried the work, and how it waited.
+fn agents(run: &Run) -> String {
+    let of = if run.thread_per_connection {
+        "connection"
+    } else {
+        "processor"
+    };
+    match run.threads {
+        None => format!("a thread for each {of}, waits {}", run.wait),
+        Some(threads) => {
+            let plural = if threads == 1 { "" } else { "s" };
+            format!(
+                "a task for each {of} on {threads} thread{plural}, waits {}",
+                run.wait
+            )
+        }
+    }
+}
+
 /// One run as people read it, a figure on each line.
 pub fn describe(run: &Run) -> String {
     let mut text = String::new();
@@ -53,7 +72,7 @@ pub fn describe(run: &Run) -> String {
     let queues = if run.device_queues == 1 { "" } else { "s" };
     let _ = writeln!(
         text,
-        "{} on {}, {}: {}{presentation}, {}\n{}, lock {}, batch {}, {} device queue{queues}\n",
+        "{} on {}, {}: {}{presentation}, {}\n{}, lock {}, batch {}, {} device queue{queues}\n{}\n",
         run.architecture,
         Processors(run.processors),
         Connections(run.connections),
@@ -63,6 +82,7 @@ pub fn describe(run: &Run) -> String {
         run.lock,
         run.batch,
         run.device_queues,
+        agents(run),
     );
     let mut line = |name: &str, figure: String| {
         let _ = writeln!(text, "  {name:<16}{figure}");

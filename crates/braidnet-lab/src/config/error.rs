@@ -1,5 +1,6 @@
 //! Why a measurement cannot be made as it is set.
 
+use braidnet_process::Architecture;
 use std::time::Duration;
 
 /// Why a measurement cannot be made as it is set.
@@ -90,6 +91,25 @@ pub enum ConfigError {
         "a skewed mix is kept by the simulated sender: it needs direction receive, and mode bulk"
     )]
     NobodyMixes,
+    /// A number of threads for tasks, where there are none.
+    #[error("threads carry tasks: a number of them needs agents tasks")]
+    ThreadsWithoutTasks,
+    /// An agent for each connection, where work is not bound to connections.
+    #[error(
+        "under {architecture} no agent has a connection of its own: that needs architecture connection"
+    )]
+    NotByConnection {
+        /// The architecture.
+        architecture: Architecture,
+    },
+    /// More connections than can have an agent each.
+    #[error(
+        "{connections} connections cannot have an agent each: 255 at most, one for each bucket"
+    )]
+    TooManyAgents {
+        /// How many connections.
+        connections: usize,
+    },
     /// More device queues than there are processors for, or none.
     #[error(
         "{queues} device queues for {takers} processors that take from the device: from 1 to {takers}"

@@ -8,7 +8,7 @@ mod words;
 
 pub use error::ConfigError;
 pub use share::{NoShare, Share};
-pub use words::{Direction, Mode, Presentation, Transport, UnknownWord};
+pub use words::{Agents, Direction, Mode, Presentation, Transport, UnknownWord, Wait};
 
 use crate::content::NUMBER_BYTES;
 use braidnet_codec::record::MARK_BYTES;
@@ -68,6 +68,15 @@ pub struct TtcpConfig {
     pub batch: usize,
     /// How many queues the device has: 1 to as many as processors take from it.
     pub device_queues: usize,
+    /// What carries the processors.
+    pub agents: Agents,
+    /// How many threads carry [`Agents::Tasks`], 1 to 256; none: as many as [`processors`](TtcpConfig::processors).
+    pub threads: Option<usize>,
+    /// Whether each connection, under `connection`, has an agent of its own, over as many processors (CP/MP §3.3.1): up to 255 of
+    /// them. Agents that are threads stay on the first of the machine's processors, as many as there are to be.
+    pub thread_per_connection: bool,
+    /// How processors wait for something to do.
+    pub wait: Wait,
     /// Whether each thread stays on a processor of its own.
     pub pin: bool,
     /// How long the measured part lasts at least; messages go on being measured until it is filled.
@@ -99,6 +108,10 @@ impl Default for TtcpConfig {
             lock: LockKind::Adaptive,
             batch: 64,
             device_queues: 1,
+            agents: Agents::Threads,
+            threads: None,
+            thread_per_connection: false,
+            wait: Wait::SpinSleep,
             pin: false,
             min_duration: Duration::from_millis(300),
             congestion: CongestionControl::Cubic,
@@ -113,6 +126,8 @@ pub const MIN_MTU: usize = 128;
 pub const MAX_MTU: usize = 65_535;
 /// Most of [`TtcpConfig::processors`].
 pub const MAX_PROCESSORS: usize = 256;
+/// Most connections that have an agent each: one for each bucket.
+pub const MAX_AGENTS: usize = 255;
 /// Most of [`TtcpConfig::connections`]: each needs a port of the far end's in its processor's share of them.
 pub const MAX_CONNECTIONS: usize = 10_000;
 /// Most messages, so that neither their number nor their bytes overflow.
@@ -170,11 +185,41 @@ impl TtcpConfig {
         )?;
         self.validate_message()?;
         self.validate_load()?;
+        self.validate_agents()?;
         let takers = self.takers();
         if self.device_queues == 0 || self.device_queues > takers {
             return Err(ConfigError::DeviceQueues {
                 queues: self.device_queues,
                 takers,
+            });
+        }
+        Ok(())
+    }
+
+    fn validate_agents(&self) -> Result<(), ConfigError> {
+        if self.threads.is_some() && self.agents != Agents::Tasks {
+            return Err(ConfigError::ThreadsWithoutTasks);
+        }
+        let threads = self.threads.unwrap_or(self.processors);
+        if threads == 0 || threads > MAX_PROCESSORS {
+            return Err(ConfigError::OutOfRange {
+                what: "the threads that carry tasks",
+                value: threads as u64,
+                least: 1,
+                most: MAX_PROCESSORS as u64,
+            });
+        }
+        if !self.thread_per_connection {
+            return Ok(());
+        }
+        if self.architecture != Architecture::Connection {
+            return Err(ConfigError::NotByConnection {
+                architecture: self.architecture,
+            });
+        }
+        if self.connections > MAX_AGENTS {
+            return Err(ConfigError::TooManyAgents {
+                connections: self.connections,
             });
         }
         Ok(())
@@ -262,7 +307,16 @@ impl TtcpConfig {
     pub fn takers(&self) -> usize {
         match self.architecture {
             Architecture::Task => (self.processors / 2).max(1),
-            Architecture::Connection | Architecture::Message => self.processors,
+            Architecture::Connection | Architecture::Message => self.carried(),
+        }
+    }
+
+    /// What agents carry: so many processors of the architecture.
+    pub fn carried(&self) -> usize {
+        if self.thread_per_connection {
+            self.connections
+        } else {
+            self.processors
         }
     }
 }

@@ -143,6 +143,37 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                threads: Some(1),
+                ..good()
+            },
+            "threads carry tasks: a number of them needs agents tasks",
+        ),
+        (
+            TtcpConfig {
+                agents: Agents::Tasks,
+                threads: Some(0),
+                ..good()
+            },
+            "the threads that carry tasks cannot be 0: from 1 to 256",
+        ),
+        (
+            TtcpConfig {
+                architecture: Architecture::Message,
+                thread_per_connection: true,
+                ..good()
+            },
+            "under message no agent has a connection of its own: that needs architecture connection",
+        ),
+        (
+            TtcpConfig {
+                connections: 256,
+                thread_per_connection: true,
+                ..good()
+            },
+            "256 connections cannot have an agent each: 255 at most, one for each bucket",
+        ),
+        (
+            TtcpConfig {
                 architecture: Architecture::Task,
                 processors: 3,
                 device_queues: 2,
@@ -173,7 +204,15 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         device_queues: 2,
         ..good()
     };
-    for config in [good(), udp, queues, task] {
+    let agents = TtcpConfig {
+        connections: 20,
+        device_queues: 20,
+        thread_per_connection: true,
+        agents: Agents::Tasks,
+        threads: Some(3),
+        ..good()
+    };
+    for config in [good(), udp, queues, task, agents] {
         assert_eq!(config.validate(), Ok(()));
     }
 }
@@ -190,6 +229,8 @@ fn words_are_read_as_they_are_written() {
     law(Presentation::ALL);
     law(Direction::ALL);
     law(Mode::ALL);
+    law(Agents::ALL);
+    law(Wait::ALL);
     let error = "up".parse::<Direction>().map_err(|error| error.to_string());
     assert_eq!(
         error,

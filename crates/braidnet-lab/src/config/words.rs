@@ -85,6 +85,26 @@ words! {
 }
 
 words! {
+    /// What carries the processors of an architecture, or each connection (CP/MP §3.1, ASX §2.1).
+    Agents, "agent", "threads or tasks":
+    /// A thread of the system's for each.
+    Threads = "threads",
+    /// User-level tasks, multiplexed over threads.
+    Tasks = "tasks",
+}
+
+words! {
+    /// How who serves a queue waits for something in it (ASX §2.6.1).
+    Wait, "way to wait", "sleep, spin or spin-sleep":
+    /// Asleep, at once.
+    Sleep = "sleep",
+    /// By asking on and on; others that want the processor get it in between.
+    Spin = "spin",
+    /// Asking for a while, then asleep.
+    SpinSleep = "spin-sleep",
+}
+
+words! {
     /// What the load is.
     Mode, "mode", "bulk or echo":
     /// As many messages as possible.

@@ -73,7 +73,7 @@ impl Host {
         Dealer {
             flows: &self.flows,
             architecture: config.architecture,
-            processors: config.processors,
+            processors: config.carried(),
             protocol: match config.transport {
                 Transport::Tcp => tcp::PROTOCOL,
                 Transport::Udp => udp::PROTOCOL,

@@ -122,7 +122,7 @@ pub(super) fn datagram_sources(
     if config.transport == Transport::Tcp || config.direction == Direction::Receive {
         return Box::new(|_| Box::new(NoApplication));
     }
-    let mut mine = lines_of(&stack.flows, config.processors, lines, dealt);
+    let mut mine = lines_of(&stack.flows, config.carried(), lines, dealt);
     let (udp, config, content) = (stack.layout.udp, config.clone(), content.clone());
     let records = datagram_records(&config, &content);
     Box::new(move |processor| {
@@ -148,7 +148,7 @@ pub(super) fn datagram_clients(
     if config.transport == Transport::Tcp {
         return Box::new(|_| Box::new(NoApplication));
     }
-    let mut mine = lines_of(&stack.flows, config.processors, lines, dealt);
+    let mut mine = lines_of(&stack.flows, config.carried(), lines, dealt);
     let (udp, config, content) = (stack.layout.udp, config.clone(), content.clone());
     Box::new(move |processor| {
         let lines = core::mem::take(&mut mine[processor]);
