@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::knobs::Knobs;
 use crate::output;
 use braidnet::Architecture;
+use braidnet::inet::tcp::TcpLocks;
 use braidnet_lab::compare::{ThisMachine, describe, single};
 use braidnet_lab::{Direction, LabError, Mode, Presentation, Transport, TtcpConfig};
 use clap::Args;
@@ -59,6 +60,10 @@ pub struct Ttcp {
     #[arg(long, value_name = "NAME", default_value_t = Mode::Bulk, value_parser = one_of(Mode::ALL, Mode::name))]
     mode: Mode,
 
+    /// With how many locks `message` guards a connection: 6 as in the paper, 6-repaired with checksums outside [PLP §5.1]
+    #[arg(long, value_name = "N", default_value_t = TcpLocks::One, value_parser = one_of(&TcpLocks::ALL, TcpLocks::name))]
+    tcp_locks: TcpLocks,
+
     /// Measure a second time with every wait for a lock timed, for the figure of synchronisation [CP/MP §3.4.3]
     #[arg(long)]
     sync: bool,
@@ -96,6 +101,7 @@ impl Ttcp {
             presentation: self.presentation,
             direction: self.direction,
             mode: self.mode,
+            tcp_locks: self.tcp_locks,
             ..self.knobs.config()
         }
     }

@@ -78,6 +78,8 @@ fn help_teaches() {
                 "--direction",
                 "--mode",
                 "--lock",
+                "--tcp-locks",
+                "[PLP §5.1]",
                 "--batch",
                 "--device-queues",
                 "--agents",
@@ -109,7 +111,7 @@ fn help_teaches() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence_and_2() {
-    let rows: [(&[&str], &str); 19] = [
+    let rows: [(&[&str], &str); 20] = [
         (&[], "Usage: braidnet"),
         (&["compere"], "unrecognized subcommand 'compere'"),
         (&["ttcp", "--fast"], "unexpected argument '--fast'"),
@@ -154,6 +156,10 @@ fn what_cannot_be_is_refused_with_a_sentence_and_2() {
         (
             &["ttcp", "--device-queues", "2"],
             "braidnet: 2 device queues for 1 processor",
+        ),
+        (
+            &["ttcp", "--tcp-locks", "2", "--architecture", "task"],
+            "braidnet: TCP locks `2` divide a connection's lock, and under task there is none",
         ),
         (&["compare", "--processors", "1,x"], "invalid value 'x'"),
         (
@@ -273,6 +279,7 @@ fn compare_reports_every_cell() {
             "window_bytes",
             "checksum",
             "lock",
+            "tcp_locks",
             "device_queues",
             "agents",
             "thread_per_connection",

@@ -6,8 +6,11 @@ use crate::flows::Flows;
 use crate::icmp::Icmp;
 use crate::interface::Interface;
 use crate::ip::{self, Ip};
+use crate::tcp::locked::LockedTcp;
+use crate::tcp::{Tcp, TcpLocks};
 use crate::udp::{self, Udp, UdpPorts};
 use braidnet_stream::{Module, ModuleId, StreamBuilder};
+use braidnet_sync::lock::LockKind;
 use std::sync::Arc;
 
 /// A stream with everything up to the transports, open at the top.
@@ -58,6 +61,39 @@ impl Inet {
     /// # Panics
     /// If `flows` was made for an interface with another link header: the packet filter would look in the wrong place.
     pub fn assemble(interface: Interface, flows: Flows, tcp: impl Module) -> Inet {
+        Inet::wire(interface, flows, tcp, |ip| ip)
+    }
+
+    /// The same with this crate's TCP behind so many `locks` of this `kind`, for an architecture whose processors share
+    /// connections. The first of the locks is the perimeter of each bucket, which the architecture makes.
+    ///
+    /// # Panics
+    /// As for [`assemble`](Inet::assemble).
+    pub fn assemble_locked(
+        interface: Interface,
+        flows: Flows,
+        tcp: Tcp,
+        locks: TcpLocks,
+        kind: LockKind,
+    ) -> Inet {
+        match locks {
+            TcpLocks::One => Inet::assemble(interface, flows, tcp),
+            TcpLocks::Two | TcpLocks::SixRepaired => {
+                Inet::assemble(interface, flows, LockedTcp::new(tcp, locks, kind))
+            }
+            TcpLocks::Six => {
+                let tcp = LockedTcp::new(tcp, locks, kind);
+                Inet::wire(interface, flows, tcp, Ip::apart)
+            }
+        }
+    }
+
+    fn wire(
+        interface: Interface,
+        flows: Flows,
+        tcp: impl Module,
+        set: impl FnOnce(Ip) -> Ip,
+    ) -> Inet {
         assert!(
             flows.is_for(&interface),
             "flows and interface disagree on the link header"
@@ -72,7 +108,7 @@ impl Inet {
             (link, arp, neighbours)
         });
         let neighbours = below.as_ref().map(|(_, _, neighbours)| neighbours.clone());
-        let ip = stream.module(Ip::new(interface.clone(), flows, neighbours));
+        let ip = stream.module(set(Ip::new(interface.clone(), flows, neighbours)));
         let icmp = stream.module(Icmp::new(interface.clone(), flows));
         let udp = stream.module(Udp::new(interface, flows, ports.clone()));
         let tcp = stream.module(tcp);

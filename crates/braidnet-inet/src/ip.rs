@@ -51,6 +51,8 @@ pub struct Ip {
     /// On a link that has stations.
     neighbours: Option<Arc<Neighbours>>,
     identification: Identification,
+    /// Fewest messages of a run among which segments are joined.
+    joins_from: usize,
 }
 
 counters! {
@@ -100,6 +102,15 @@ impl Ip {
             flows,
             neighbours,
             identification,
+            joins_from: 2,
+        }
+    }
+
+    /// The same without [joining](crate::join) segments: each is verified where its transport does it.
+    pub(crate) fn apart(self) -> Ip {
+        Ip {
+            joins_from: usize::MAX,
+            ..self
         }
     }
 
@@ -134,7 +145,7 @@ impl Ip {
     /// Joins what may be joined. While memory is scarce each segment stays by itself: some are refused, some are not.
     #[inline(always)]
     fn join(&self, run: &mut Run, framed: bool, cx: &mut Context<'_>) {
-        if run.len() > 1 && cx.pool().scarcity() == Scarcity::Ample {
+        if run.len() >= self.joins_from && cx.pool().scarcity() == Scarcity::Ample {
             let interface = &self.interface;
             Joiner { interface, framed }.join(run);
         }

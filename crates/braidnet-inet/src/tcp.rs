@@ -17,12 +17,15 @@ mod before;
 mod connection;
 mod core;
 mod listen;
+pub(crate) mod locked;
+mod locks;
 mod open;
 mod send_queue;
 mod table;
 
 pub use after::HEADROOM;
 pub use listen::{ListenError, Listeners};
+pub use locks::{TcpLocks, UnknownTcpLocks};
 
 use crate::flows::Flows;
 use braidnet_message::{Arena, Run};

@@ -1,6 +1,7 @@
 //! The named architectures, as placements.
 
 use crate::seats::processor_of;
+use braidnet_inet::tcp::TcpLocks;
 use braidnet_stream::BucketId;
 use braidnet_stream::junction::{
     Assignment, Full, Junction, Order, Perimeter, Placement, Position,
@@ -36,6 +37,18 @@ impl Architecture {
             Architecture::Task => "task",
             Architecture::Connection => "connection",
             Architecture::Message => "message",
+        }
+    }
+
+    /// Whether TCP can be behind so many locks: more than one divide what only architectures lock whose processors share
+    /// connections.
+    ///
+    /// # Errors
+    /// [`Refusal::Unlocked`].
+    pub fn check_locks(self, locks: TcpLocks) -> Result<(), Refusal> {
+        match (self, locks) {
+            (Architecture::Message, _) | (_, TcpLocks::One) => Ok(()),
+            (architecture, _) => Err(Refusal::Unlocked(architecture, locks)),
         }
     }
 
@@ -187,16 +200,22 @@ pub enum Refusal {
     NoProcessor,
     /// `task` over a stream that has nothing above its transport.
     NothingToSplit,
+    /// TCP behind several locks, where no connection is locked.
+    Unlocked(Architecture, TcpLocks),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Refusal::NoProcessor => "an architecture needs at least one processor",
-            Refusal::NothingToSplit => {
-                "the task architecture needs modules above the transport, for its upper cluster to run"
-            }
-        })
+        match self {
+            Refusal::NoProcessor => f.write_str("an architecture needs at least one processor"),
+            Refusal::NothingToSplit => f.write_str(
+                "the task architecture needs modules above the transport, for its upper cluster to run",
+            ),
+            Refusal::Unlocked(architecture, locks) => write!(
+                f,
+                "TCP locks `{locks}` divide a connection's lock, and under {architecture} there is none: choose message"
+            ),
+        }
     }
 }
 
@@ -291,6 +310,13 @@ mod tests {
             Architecture::Message.placement(0, CLUSTERS, lock),
             Err(Refusal::NoProcessor)
         );
+        for architecture in Architecture::ALL {
+            for locks in TcpLocks::ALL {
+                let divides = architecture != Architecture::Message && locks != TcpLocks::One;
+                let refusal = divides.then_some(Refusal::Unlocked(architecture, locks));
+                assert_eq!(architecture.check_locks(locks).err(), refusal);
+            }
+        }
         assert_eq!("connection".parse(), Ok(Architecture::Connection));
         assert!(
             "braids"

@@ -3,9 +3,9 @@
 use crate::config::StackConfig;
 use crate::error::StackError;
 use crate::services::{DatagramService, Service, Services, Ticket};
-use crate::wiring;
+use crate::wiring::{self, Transports};
 use braidnet_device::{Capabilities, Device, RECEIVE_HEADROOM};
-use braidnet_inet::tcp::Listeners;
+use braidnet_inet::tcp::{Listeners, TcpLocks};
 use braidnet_message::{Arena, Kind, Message, Pool};
 use braidnet_process::{
     Architecture, Mailboxes, NoApplication, Plan, PlanError, Running, RunningConfig, Suspended,
@@ -47,6 +47,7 @@ pub struct ServerBuilder {
     architecture: Architecture,
     processors: usize,
     lock: LockKind,
+    tcp_locks: TcpLocks,
     running: RunningConfig,
     backlog: u32,
     tcp: HashMap<u16, Box<dyn Service>>,
@@ -64,6 +65,7 @@ impl ServerBuilder {
             architecture: Architecture::Connection,
             processors: 1,
             lock: LockKind::Adaptive,
+            tcp_locks: TcpLocks::One,
             running: RunningConfig {
                 name: "braidnet".to_owned(),
                 ..RunningConfig::default()
@@ -84,6 +86,12 @@ impl ServerBuilder {
     /// The kind of lock that `message` uses.
     pub fn lock(mut self, lock: LockKind) -> ServerBuilder {
         self.lock = lock;
+        self
+    }
+
+    /// With how many locks `message` guards a connection; any other architecture is refused with more than one.
+    pub fn tcp_locks(mut self, locks: TcpLocks) -> ServerBuilder {
+        self.tcp_locks = locks;
         self
     }
 
@@ -153,7 +161,16 @@ impl ServerBuilder {
         let tcp_ports: Vec<u16> = self.tcp.keys().copied().collect();
         let udp_ports: Vec<u16> = self.udp.keys().copied().collect();
         let arena = Arena::new(self.config.memory_bytes);
-        let wired = wiring::server(&self.config, &capabilities, &arena, self.tcp, self.udp)?;
+        self.architecture
+            .check_locks(self.tcp_locks)
+            .map_err(PlanError::from)?;
+        let transports = Transports {
+            config: &self.config,
+            capabilities: &capabilities,
+            memory: &arena,
+            locks: (self.tcp_locks, self.lock),
+        };
+        let wired = wiring::server(transports, self.tcp, self.udp)?;
         for port in tcp_ports {
             wired.listeners.listen(None, port, self.backlog)?;
         }

@@ -5,11 +5,12 @@ use crate::error::StackError;
 use crate::services::{DatagramService, Datagrams, Service, Services};
 use braidnet_device::{Capabilities, Medium};
 use braidnet_inet::flows::Flows;
-use braidnet_inet::tcp::{Listeners, Tcp};
+use braidnet_inet::tcp::{Listeners, Tcp, TcpLocks};
 use braidnet_inet::udp::UdpPorts;
 use braidnet_inet::{Inet, Interface};
 use braidnet_message::Arena;
 use braidnet_stream::{Module, ModuleId, Stream, StreamBuilder};
+use braidnet_sync::lock::LockKind;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -45,7 +46,13 @@ pub(crate) fn plain(
     memory: &Arc<Arena>,
     push: impl FnOnce(&mut Above<'_>),
 ) -> Result<Plain, StackError> {
-    let (mut inet, flows, listeners) = transports(config, capabilities, memory)?;
+    let transports = Transports {
+        config,
+        capabilities,
+        memory,
+        locks: Default::default(),
+    };
+    let (mut inet, flows, listeners) = transports.wire()?;
     let mut above = Above {
         stream: &mut inet.stream,
         top: inet.layout.tcp,
@@ -83,13 +90,11 @@ impl Above<'_> {
 
 /// A stream with services on top.
 pub(crate) fn server(
-    config: &StackConfig,
-    capabilities: &Capabilities,
-    memory: &Arc<Arena>,
+    transports: Transports<'_>,
     tcp: HashMap<u16, Box<dyn Service>>,
     udp: HashMap<u16, Box<dyn DatagramService>>,
 ) -> Result<Wired, StackError> {
-    let (mut inet, flows, listeners) = transports(config, capabilities, memory)?;
+    let (mut inet, flows, listeners) = transports.wire()?;
     let services = inet.stream.module(Services::new(tcp));
     let datagrams = inet.stream.module(Datagrams::new(udp));
     inet.stream.link(inet.layout.tcp, services);
@@ -108,16 +113,30 @@ pub(crate) fn server(
     })
 }
 
-fn transports(
-    config: &StackConfig,
-    capabilities: &Capabilities,
-    memory: &Arc<Arena>,
-) -> Result<(Inet, Flows, Arc<Listeners>), StackError> {
-    let interface = interface(config, capabilities)?;
-    let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
-    let tcp = Tcp::new(config.tcp(capabilities.mtu), flows).within(memory);
-    let listeners = tcp.listeners().clone();
-    Ok((Inet::assemble(interface, flows, tcp), flows, listeners))
+/// What everything up to the transports is wired for.
+pub(crate) struct Transports<'a> {
+    pub(crate) config: &'a StackConfig,
+    pub(crate) capabilities: &'a Capabilities,
+    pub(crate) memory: &'a Arc<Arena>,
+    /// With how many locks TCP guards a connection, and of which kind they are.
+    pub(crate) locks: (TcpLocks, LockKind),
+}
+
+impl Transports<'_> {
+    fn wire(self) -> Result<(Inet, Flows, Arc<Listeners>), StackError> {
+        let Transports {
+            config,
+            capabilities,
+            memory,
+            locks: (locks, kind),
+        } = self;
+        let interface = interface(config, capabilities)?;
+        let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
+        let tcp = Tcp::new(config.tcp(capabilities.mtu), flows).within(memory);
+        let listeners = tcp.listeners().clone();
+        let inet = Inet::assemble_locked(interface, flows, tcp, locks, kind);
+        Ok((inet, flows, listeners))
+    }
 }
 
 /// The interface that the stack has on the device, if both make sense.

@@ -50,7 +50,8 @@ impl Serving {
         let files = Files::new();
         let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?
             .architecture(setup.architecture, setup.processors)
-            .lock(setup.lock);
+            .lock(setup.lock)
+            .tcp_locks(setup.tcp_locks);
         let device = TunDevice::create(device(setup)).map_err(refused_device)?;
         // A capture empties its file: what will be refused is refused before.
         builder

@@ -5,6 +5,7 @@ use crate::choices::one_of;
 use crate::failure::Failure;
 use braidnet::Architecture;
 use braidnet::device::tun::Mode;
+use braidnet::inet::tcp::TcpLocks;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::CongestionControl;
 use serde::de::{Deserialize, Deserializer, Error};
@@ -58,6 +59,10 @@ pub struct Settings {
     #[arg(long, value_name = "KIND", value_parser = one_of(&LockKind::all(), LockKind::name))]
     #[serde(deserialize_with = "one")]
     pub lock: Option<LockKind>,
+    /// With how many locks `message` guards a connection [PLP §5.1] [default: 1]
+    #[arg(long, value_name = "N", value_parser = one_of(&TcpLocks::ALL, TcpLocks::name))]
+    #[serde(deserialize_with = "one")]
+    pub tcp_locks: Option<TcpLocks>,
     /// Most messages that are taken from one place at once [default: 64]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
@@ -126,6 +131,7 @@ impl Settings {
             architecture: self.architecture.or(file.architecture),
             processors: self.processors.or(file.processors),
             lock: self.lock.or(file.lock),
+            tcp_locks: self.tcp_locks.or(file.tcp_locks),
             batch: self.batch.or(file.batch),
             mtu: self.mtu.or(file.mtu),
             pcap: self.pcap.or(file.pcap),
@@ -147,6 +153,7 @@ pub struct Setup {
     pub architecture: Architecture,
     pub processors: usize,
     pub lock: LockKind,
+    pub tcp_locks: TcpLocks,
     pub batch: usize,
     pub mtu: Option<usize>,
     pub pcap: Option<PathBuf>,
@@ -232,6 +239,11 @@ impl Setup {
         if !(1..=MAX_BATCH).contains(&batch) {
             return usage(&format!("--batch takes a number from 1 to {MAX_BATCH}"));
         }
+        let architecture = settings.architecture.unwrap_or(Architecture::Connection);
+        let tcp_locks = settings.tcp_locks.unwrap_or_default();
+        if let Err(refusal) = architecture.check_locks(tcp_locks) {
+            return usage(&refusal.to_string());
+        }
         let memory = settings.memory.unwrap_or(Bytes(256 << 20));
         if memory < MIN_MEMORY {
             return usage("--memory needs at least 16M");
@@ -242,9 +254,10 @@ impl Setup {
             host: settings.host,
             services: offers(&settings)?,
             addresses: settings.address,
-            architecture: settings.architecture.unwrap_or(Architecture::Connection),
+            architecture,
             processors,
             lock: settings.lock.unwrap_or_default(),
+            tcp_locks,
             batch,
             mtu: settings.mtu,
             pcap: settings.pcap,
@@ -340,7 +353,7 @@ mod tests {
     }
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
-        --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture task --processors 2 --lock mcs --batch 8 \
+        --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture task --processors 2 --lock mcs --tcp-locks 1 --batch 8 \
         --mtu 9000 --pcap x.pcapng --drain 500ms --memory 64M --congestion new-reno";
     const FILE: &str = r#"
         tap = "bn0"
@@ -354,6 +367,7 @@ mod tests {
         architecture = "task"
         processors = 2
         lock = "mcs"
+        tcp-locks = "1"
         batch = 8
         mtu = 9000
         pcap = "x.pcapng"
@@ -395,6 +409,10 @@ mod tests {
             (
                 "--tun bn0 --address 10.77.0.2 --host 10.77.0.2/24",
                 "same address",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --tcp-locks 6",
+                "under connection there is none",
             ),
             (
                 "--tun bn0 --address 10.77.0.2 --processors 0",

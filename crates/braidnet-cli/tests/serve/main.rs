@@ -176,7 +176,7 @@ fn a_file_says_what_the_line_can_say() {
     let config = scratch.file(
         "stack.toml",
         b"tap = 'bn0'\nhost = '10.77.0.1/24'\naddress = ['10.77.0.2', '10.77.0.3']\necho = 1007\n\
-          architecture = 'message'\nprocessors = 2\nlock = 'mcs'\ncongestion = 'new-reno'\nbatch = 1\n",
+          architecture = 'message'\nprocessors = 2\nlock = 'mcs'\ntcp-locks = '6-repaired'\ncongestion = 'new-reno'\nbatch = 1\n",
     );
     let server = Server::start(
         &namespace,

@@ -74,15 +74,32 @@ impl Tcp {
     }
 
     /// Any segment; false if there is no room for the header in front: our own fault, refused all the same.
-    fn emit_any(&self, message: &mut Message) -> bool {
+    pub(super) fn emit_any(&self, message: &mut Message) -> bool {
         if message.segment_bytes() != 0 {
             return self.emit_train(message);
         }
+        let sum = self.payload_sum(message, Message::total_sum);
+        self.emit_summed(message, sum)
+    }
+
+    /// The sum of a segment's payload as `sum` makes it, unless that is left to the device.
+    #[inline(always)]
+    pub(super) fn payload_sum(
+        &self,
+        message: &Message,
+        sum: impl FnOnce(&Message) -> Sum,
+    ) -> Option<Sum> {
+        (!self.leaves_checksums).then(|| sum(message))
+    }
+
+    /// A segment the sum of whose payload has been made, unless that is left to the device; false as in
+    /// [`emit_any`](Tcp::emit_any).
+    #[inline(always)]
+    pub(super) fn emit_summed(&self, message: &mut Message, sum: Option<Sum>) -> bool {
         let Departure { tuple, header } = message.note();
         let header_len = tcp::header_len(&header);
         // The header is a multiple of four bytes, so the payload starts at an even offset.
-        let rest = (!self.leaves_checksums)
-            .then(|| pseudo_header(&tuple, header_len + message.total_len()) + message.total_sum());
+        let rest = sum.map(|sum| pseudo_header(&tuple, header_len + message.total_len()) + sum);
         let Some(room) = message.prepend(header_len) else {
             debug_assert!(false, "a segment without headroom");
             return false;

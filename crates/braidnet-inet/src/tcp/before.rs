@@ -15,29 +15,25 @@ impl Tcp {
     /// Parses and verifies a run, and leaves an [`Arrival`] in each message of it; the rest is dropped by name.
     pub(super) fn parse(&self, run: &mut Run, cx: &mut Context<'_>) {
         keep(0, run, |before, message| {
-            match self.parse_one(before, message, cx) {
-                Ok(()) => true,
-                Err(reason) => {
-                    count_refused(message, reason, cx);
-                    false
-                }
-            }
+            let parsed = self.parse_one(before, message, &Unlocked, cx);
+            is_taken(parsed, message, cx)
         });
     }
 
     #[inline(always)]
-    fn parse_one(
+    pub(super) fn parse_one(
         &self,
         before: &[Message],
         message: &mut Message,
+        removal: &impl Removal,
         cx: &mut Context<'_>,
     ) -> Result<(), Counter> {
         match tcp::usual_layout(message.bytes()) {
             // Taken apart where it is entered: nothing of it is at hand while the checksum is made and the flow hashed.
-            Some(layout) => self.enter(before, message, |segment| {
+            Some(layout) => self.enter(before, message, removal, |segment| {
                 tcp::parse_as(layout, segment).ok_or(TcpError::Truncated)
             }),
-            None => self.parse_unusual(before, message, cx),
+            None => self.parse_unusual(before, message, removal, cx),
         }
     }
 
@@ -47,6 +43,7 @@ impl Tcp {
         &self,
         before: &[Message],
         message: &mut Message,
+        removal: &impl Removal,
         cx: &mut Context<'_>,
     ) -> Result<(), Counter> {
         if message.len() < tcp::MIN_HEADER_LEN {
@@ -57,7 +54,7 @@ impl Tcp {
             gather(message, wanted, cx)?;
         }
         let parsed = tcp::parse(message.bytes()).map_err(refused)?;
-        self.enter(before, message, |_| Ok(parsed))
+        self.enter(before, message, removal, |_| Ok(parsed))
     }
 
     /// Verifies a segment, and leaves its [`Arrival`]: the addresses of the [`Datagram`] are in their places.
@@ -66,6 +63,7 @@ impl Tcp {
         &self,
         before: &[Message],
         message: &mut Message,
+        removal: &impl Removal,
         parse: impl FnOnce(&[u8]) -> Result<Parsed, TcpError>,
     ) -> Result<(), Counter> {
         let datagram = message.note_ref::<Datagram>();
@@ -80,12 +78,30 @@ impl Tcp {
         let tuple = &mut message.note_mut::<Arrival>().tuple;
         (tuple.local_port, tuple.remote_port) = (local_port, remote_port);
         let (bucket, hash) = self.find_flow(before, tuple);
-        let parsed = parse(message.bytes()).map_err(refused)?;
-        message.strip(parsed.header_len);
-        message.set_bucket(bucket.0);
-        let arrival = message.note_mut::<Arrival>();
-        (arrival.header, arrival.hash) = (parsed.header, hash);
-        Ok(())
+        removal.within(bucket, || {
+            let parsed = parse(message.bytes()).map_err(refused)?;
+            message.strip(parsed.header_len);
+            message.set_bucket(bucket.0);
+            let arrival = message.note_mut::<Arrival>();
+            (arrival.header, arrival.hash) = (parsed.header, hash);
+            Ok(())
+        })
+    }
+
+    /// The bucket of a segment that nothing is known of yet, neighbours of its flow `before` it. Of one whose ports do not lie in
+    /// its first block, the device's.
+    pub(super) fn bucket_ahead(&self, before: &[Message], message: &Message) -> BucketId {
+        let Ok((remote_port, local_port)) = tcp::ports(message.bytes()) else {
+            return BucketId::DEVICE;
+        };
+        let datagram = message.note_ref::<Datagram>();
+        let tuple = Tuple {
+            local: datagram.local,
+            remote: datagram.remote,
+            local_port,
+            remote_port,
+        };
+        self.find_flow(before, &tuple).0
     }
 
     /// Bucket and hash of a flow. Often it is that of the last segment `before`, which knows them.
@@ -100,6 +116,37 @@ impl Tcp {
             return (BucketId(before.bucket()), *hash);
         }
         self.flows.bucket_of(tuple, PROTOCOL)
+    }
+}
+
+/// What a header is removed within: a lock of the bucket's, or nothing.
+pub(super) trait Removal {
+    fn within<R>(&self, bucket: BucketId, remove: impl FnOnce() -> R) -> R;
+}
+
+/// Nobody else has the message.
+pub(super) struct Unlocked;
+
+impl Removal for Unlocked {
+    #[inline(always)]
+    fn within<R>(&self, _: BucketId, remove: impl FnOnce() -> R) -> R {
+        remove()
+    }
+}
+
+/// Whether a segment was taken; counts it if not.
+#[inline(always)]
+pub(super) fn is_taken(
+    parsed: Result<(), Counter>,
+    message: &Message,
+    cx: &mut Context<'_>,
+) -> bool {
+    match parsed {
+        Ok(()) => true,
+        Err(reason) => {
+            count_refused(message, reason, cx);
+            false
+        }
     }
 }
 

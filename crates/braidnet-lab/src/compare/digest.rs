@@ -70,6 +70,7 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         thread_per_connection: config.thread_per_connection,
         wait: config.wait.name(),
         lock: config.lock.name(),
+        tcp_locks: config.tcp_locks.name(),
         device_queues: config.device_queues,
         batch: config.batch,
         throughput_gbps: Summary::of(&column(|repetition| repetition.throughput_gbps))

@@ -58,6 +58,8 @@ pub struct Run {
     pub wait: &'static str,
     /// What shared state is locked with.
     pub lock: &'static str,
+    /// With how many locks TCP guards a connection under `message`.
+    pub tcp_locks: &'static str,
     /// How many queues the device has.
     pub device_queues: usize,
     /// Most messages taken at once.

@@ -70,9 +70,13 @@ pub fn describe(run: &Run) -> String {
         name => format!(", presentation {name}"),
     };
     let queues = if run.device_queues == 1 { "" } else { "s" };
+    let tcp_locks = match run.tcp_locks {
+        "1" => String::new(),
+        locks => format!(", TCP locks {locks}"),
+    };
     let _ = writeln!(
         text,
-        "{} on {}, {}: {}{presentation}, {}\n{}, lock {}, batch {}, {} device queue{queues}\n{}\n",
+        "{} on {}, {}: {}{presentation}, {}\n{}, lock {}{tcp_locks}, batch {}, {} device queue{queues}\n{}\n",
         run.architecture,
         Processors(run.processors),
         Connections(run.connections),

@@ -207,6 +207,7 @@ fn the_json_has_every_key_that_was_promised() {
         "window_bytes",
         "checksum",
         "lock",
+        "tcp_locks",
         "device_queues",
         "batch",
         "throughput_gbps",

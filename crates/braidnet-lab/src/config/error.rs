@@ -1,6 +1,7 @@
 //! Why a measurement cannot be made as it is set.
 
 use braidnet_process::Architecture;
+use braidnet_process::Refusal;
 use std::time::Duration;
 
 /// Why a measurement cannot be made as it is set.
@@ -110,6 +111,12 @@ pub enum ConfigError {
         /// How many connections.
         connections: usize,
     },
+    /// The architecture and another knob do not go together.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Locks of a transport that is not there.
+    #[error("TCP locks divide a connection's lock, and UDP has no connections")]
+    LocksWithoutTcp,
     /// More device queues than there are processors for, or none.
     #[error(
         "{queues} device queues for {takers} processors that take from the device: from 1 to {takers}"

@@ -13,6 +13,7 @@ pub use words::{Agents, Direction, Mode, Presentation, Transport, UnknownWord, W
 use crate::content::NUMBER_BYTES;
 use braidnet_codec::record::MARK_BYTES;
 use braidnet_codec::xdr::BatchShape;
+use braidnet_inet::tcp::TcpLocks;
 use braidnet_process::Architecture;
 use braidnet_sync::lock::LockKind;
 use braidnet_tcp::{CongestionControl, MAX_WINDOW_BYTES};
@@ -64,6 +65,8 @@ pub struct TtcpConfig {
     pub work: Duration,
     /// What shared buckets and queues are locked with under `message`.
     pub lock: LockKind,
+    /// With how many of them TCP guards a connection under `message`; elsewhere it has none (PLP §5.1).
+    pub tcp_locks: TcpLocks,
     /// Most messages that are taken from one place at once, 1 to 1,024.
     pub batch: usize,
     /// How many queues the device has: 1 to as many as processors take from it.
@@ -106,6 +109,7 @@ impl Default for TtcpConfig {
             mode: Mode::Bulk,
             work: Duration::ZERO,
             lock: LockKind::Adaptive,
+            tcp_locks: TcpLocks::One,
             batch: 64,
             device_queues: 1,
             agents: Agents::Threads,
@@ -186,6 +190,10 @@ impl TtcpConfig {
         self.validate_message()?;
         self.validate_load()?;
         self.validate_agents()?;
+        self.architecture.check_locks(self.tcp_locks)?;
+        if self.transport == Transport::Udp && self.tcp_locks != TcpLocks::One {
+            return Err(ConfigError::LocksWithoutTcp);
+        }
         let takers = self.takers();
         if self.device_queues == 0 || self.device_queues > takers {
             return Err(ConfigError::DeviceQueues {

@@ -136,6 +136,23 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                tcp_locks: TcpLocks::Two,
+                ..good()
+            },
+            "TCP locks `2` divide a connection's lock, and under connection there is none: choose message",
+        ),
+        (
+            TtcpConfig {
+                architecture: Architecture::Message,
+                transport: Transport::Udp,
+                size: 4324,
+                tcp_locks: TcpLocks::Six,
+                ..good()
+            },
+            "TCP locks divide a connection's lock, and UDP has no connections",
+        ),
+        (
+            TtcpConfig {
                 device_queues: 2,
                 ..good()
             },

@@ -97,7 +97,13 @@ impl Host {
             mut stream,
             layout,
             ports,
-        } = Inet::assemble(self.interface, self.flows, module);
+        } = Inet::assemble_locked(
+            self.interface,
+            self.flows,
+            module,
+            config.tcp_locks,
+            config.lock,
+        );
         let split = top(&mut stream, &layout);
         let plan = Plan {
             stream: stream.build().map_err(StackError::from)?,

@@ -7,7 +7,7 @@ use crate::recorder::{Book, Planted, Recorder, SERVED};
 use crate::tap::{Gate, Injector, Moved, Tapped, Trace};
 use braidnet::{Stack, StackConfig};
 use braidnet_device::{Capabilities, Device, memory};
-use braidnet_inet::tcp::{Tcp, TcpConfig};
+use braidnet_inet::tcp::{Tcp, TcpConfig, TcpLocks};
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig};
 use braidnet_message::{Arena, Pool};
 use braidnet_process::{Architecture, NoApplication, Plan, Worker};
@@ -24,6 +24,7 @@ use std::time::Duration;
 pub struct Setup {
     pub architecture: Architecture,
     pub lock: LockKind,
+    pub tcp_locks: TcpLocks,
     pub processors: usize,
     /// Receive queues of the device.
     pub queues: usize,
@@ -35,9 +36,10 @@ pub struct Setup {
 impl Setup {
     /// Every legal combination on so many processors: only `message` has locks.
     pub fn all(processors: usize) -> Vec<Setup> {
-        let setup = |architecture, lock| Setup {
+        let setup = |architecture, (lock, tcp_locks)| Setup {
             architecture,
             lock,
+            tcp_locks,
             processors,
             queues: 1,
             batch: 64,
@@ -46,12 +48,15 @@ impl Setup {
         };
         let mut all = Vec::new();
         for architecture in Architecture::ALL {
-            let locks = if architecture == Architecture::Message {
-                &LockKind::all()[..]
+            let locks = LockKind::all()
+                .into_iter()
+                .flat_map(|lock| TcpLocks::ALL.map(|tcp_locks| (lock, tcp_locks)));
+            let most = if architecture == Architecture::Message {
+                usize::MAX
             } else {
-                &[LockKind::Adaptive]
+                1
             };
-            all.extend(locks.iter().map(|lock| setup(architecture, *lock)));
+            all.extend(locks.take(most).map(|locks| setup(architecture, locks)));
         }
         all
     }
@@ -205,7 +210,7 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
             .listen(None, port, 100)
             .expect("the port is free");
     }
-    let mut inet = Inet::assemble(interface, flows, tcp);
+    let mut inet = Inet::assemble_locked(interface, flows, tcp, setup.tcp_locks, setup.lock);
     let top = inet
         .stream
         .module(Recorder::new(book, setup.planted, paced));

@@ -35,17 +35,32 @@ pub enum LockClass {
     Connection,
     /// What a user's handle shares with the stack.
     Socket,
+    /// TCP: the sending half of connections, or its window alone (PLP §5.1).
+    Send,
+    /// TCP: data out of order (PLP §5.1).
+    Reassembly,
+    /// TCP: data that may have to be sent again (PLP §5.1).
+    Retransmission,
+    /// TCP: taking headers off (PLP §5.1).
+    HeaderRemove,
+    /// TCP: putting headers on (PLP §5.1).
+    HeaderPrepend,
 }
 
 impl LockClass {
     /// Every class, in the order in which they are listed.
-    pub const fn all() -> [LockClass; 5] {
+    pub const fn all() -> [LockClass; 10] {
         [
             LockClass::Buffers,
             LockClass::Map,
             LockClass::Queue,
             LockClass::Connection,
             LockClass::Socket,
+            LockClass::Send,
+            LockClass::Reassembly,
+            LockClass::Retransmission,
+            LockClass::HeaderRemove,
+            LockClass::HeaderPrepend,
         ]
     }
 
@@ -57,6 +72,11 @@ impl LockClass {
             LockClass::Queue => "queue",
             LockClass::Connection => "connection",
             LockClass::Socket => "socket",
+            LockClass::Send => "send",
+            LockClass::Reassembly => "reassembly",
+            LockClass::Retransmission => "retransmission",
+            LockClass::HeaderRemove => "header remove",
+            LockClass::HeaderPrepend => "header prepend",
         }
     }
 }
