@@ -10,6 +10,8 @@
 //! | [`delegation`] | entering with work, and leaving it with whoever is inside |
 //! | [`ticket`] | numbers that say in which order things were taken |
 //! | [`rejoin`] | what comes in any order goes on in the order of its tickets |
+//! | [`release`] | the same between threads, without waiting |
+//! | [`blocking_order`] | the same, by waiting |
 //! | [`lease`] | one processor's own until others ask for a share in it |
 //! | [`brake`] | all who go round stop at their next boundary, and go on |
 //! | [`outbox`] | carrying away, in order, what leaves a critical section |
@@ -42,6 +44,7 @@ mod primitives;
 mod spin;
 
 pub mod baton;
+pub mod blocking_order;
 pub mod brake;
 pub mod delegation;
 pub mod gate;
@@ -50,6 +53,7 @@ pub mod lock;
 pub mod outbox;
 pub mod parker;
 pub mod rejoin;
+pub mod release;
 pub mod ring;
 pub mod roster;
 pub mod ticket;

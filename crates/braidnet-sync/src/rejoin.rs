@@ -84,6 +84,10 @@ impl<T, N: Copy + Ord> Rejoin<T, N> {
 
     /// Brings an item. If it has to wait it does so `until` somebody calls [`pass_over`](Self::pass_over) with that time or a later one, or there is
     /// no place for what comes: then the first tickets that are missing are passed over.
+    ///
+    /// # Panics
+    ///
+    /// If something with this number waits already, so that one of them must be of another order.
     #[inline]
     pub fn arrive(&mut self, ticket: Ticket, item: T, until: N, release: impl FnMut(T)) -> Arrival {
         self.bring(ticket, Some(item), until, release)
@@ -192,6 +196,11 @@ impl<T, N: Copy + Ord> Rejoin<T, N> {
         }
         let place = self.place(ticket.0);
         self.deadline = Some(self.deadline().map_or(until, |other| other.min(until)));
+        assert!(
+            self.places[place].is_none(),
+            "ticket {} has been brought before",
+            ticket.0
+        );
         self.places[place] = Some(Waiting { item, until });
         self.waiting += 1;
         // It may have become its turn, by what was passed over.

@@ -1,7 +1,8 @@
 //! Numbers that say in which order things were taken.
 //!
 //! What is taken from one place in order, and then worked on by many, arrives elsewhere in some other order. With a ticket drawn while
-//! it is taken it can be put right, as in PLP §4.2: a [`Rejoin`](crate::rejoin::Rejoin) does.
+//! it is taken it can be put right, as in PLP §4.2: by a [`Rejoin`](crate::rejoin::Rejoin), by a
+//! [`Release`](crate::release::Release), or by waiting for one's turn ([`BlockingOrder`](crate::blocking_order::BlockingOrder)).
 
 /// Draws tickets: 0, 1, 2 and so on. It stands where the order is made, behind whatever keeps the takers apart there.
 ///
