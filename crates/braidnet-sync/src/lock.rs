@@ -8,7 +8,9 @@
 //! itself sleeps for a device or a peer: hold locks for computing only.
 
 mod adaptive;
+mod condition;
 mod mcs;
+mod read_write;
 mod tas;
 mod ticket;
 
@@ -23,7 +25,9 @@ mod meter;
 mod model;
 
 pub use adaptive::Adaptive;
+pub use condition::Condition;
 pub use mcs::Mcs;
+pub use read_write::ReadWrite;
 pub use tas::TestAndSet;
 pub use ticket::Ticket;
 

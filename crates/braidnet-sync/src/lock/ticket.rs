@@ -134,6 +134,18 @@ impl Ticket {
         self.next.load(Ordering::Relaxed) != self.turn.load(Ordering::Relaxed) & !LANE_MASK
     }
 
+    /// Whether the holder, which asks, has an odd ticket: two that follow each other differ.
+    #[inline(always)]
+    pub(super) fn is_odd(&self) -> bool {
+        self.turn.load(Ordering::Relaxed) & ONE != 0
+    }
+
+    /// The ticket that is drawn next.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn drawn(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// The ticket whose turn it is.
     #[inline(always)]
     fn called(&self) -> u32 {
