@@ -1,9 +1,12 @@
 //! The lock whose kind is a run-time choice.
 
 use core::fmt;
+use core::marker::PhantomData;
 
+use super::class::LockClass;
 use super::kind::{LockKind, Raw};
-use super::meter::{self, LockClass};
+use super::rank::Rank;
+use super::watch::{self, Watched};
 use crate::primitives::UnsafeCell;
 
 /// A value behind a lock whose kind is chosen when it is made.
@@ -12,7 +15,8 @@ use crate::primitives::UnsafeCell;
 /// gives the lock back and leaves the value as it was at that moment; there is no poisoning. Entering it again from
 /// inside waits for ever.
 ///
-/// Entering a free lock costs what the lock costs plus two predicted branches (which lock; whether to count). Not padded to a
+/// Entering a free lock costs what the lock costs plus predicted branches: which lock; whether anything is to be
+/// [counted](super::set_metering) or [checked](super::set_rank_check). Not padded to a
 /// cache line: put hot locks into a `CachePadded` where neighbours matter.
 ///
 /// ```
@@ -23,7 +27,7 @@ use crate::primitives::UnsafeCell;
 /// ```
 pub struct Lock<T> {
     raw: Raw,
-    class: LockClass,
+    rank: Rank,
     value: UnsafeCell<T>,
 }
 
@@ -36,9 +40,16 @@ impl<T> Lock<T> {
     pub const fn new(kind: LockKind, class: LockClass, value: T) -> Self {
         Lock {
             raw: Raw::new(kind),
-            class,
+            rank: Rank::new(class, 0),
             value: UnsafeCell::new(value),
         }
+    }
+
+    /// The same lock at this place among those of its class, where threads nest them: who holds one may enter those of
+    /// higher places. 0 where nothing is said.
+    pub const fn ranked(mut self, within: u8) -> Self {
+        self.rank = Rank::new(self.rank.class(), within);
+        self
     }
 
     /// Which lock it is.
@@ -48,18 +59,17 @@ impl<T> Lock<T> {
 
     /// What it is counted under.
     pub const fn class(&self) -> LockClass {
-        self.class
+        self.rank.class()
     }
 
     /// Runs `enter` with the lock held, waiting for it as long as it takes.
+    ///
+    /// # Panics
+    ///
+    /// If ranks are checked and this one is not above all that the thread holds.
     #[inline]
     pub fn with<R>(&self, enter: impl FnOnce(&mut T) -> R) -> R {
-        if meter::is_off() {
-            self.raw.lock();
-        } else {
-            self.lock_metered();
-        }
-        self.enter(enter)
+        enter(self.hold().value())
     }
 
     /// Runs `enter` if the lock is free; `None` if it is held. An attempt that fails is not counted.
@@ -68,10 +78,17 @@ impl<T> Lock<T> {
         if !self.raw.try_lock() {
             return None;
         }
-        if !meter::is_off() {
-            meter::count_free(self.class);
-        }
-        Some(self.enter(enter))
+        let watched = if watch::is_off() {
+            None
+        } else {
+            Some(self.watch_taken())
+        };
+        let mut held = Held {
+            lock: self,
+            watched,
+            _here: PhantomData,
+        };
+        Some(enter(held.value()))
     }
 
     /// The value of a lock that is borrowed exclusively, without taking it.
@@ -87,31 +104,99 @@ impl<T> Lock<T> {
         self.value.into_inner()
     }
 
-    /// Runs `enter`, the lock being held, and gives the lock back.
+    /// Takes the lock.
     #[inline(always)]
-    fn enter<R>(&self, enter: impl FnOnce(&mut T) -> R) -> R {
-        let _leave = Leave(&self.raw);
-        self.value.with_mut(|value| {
-            // SAFETY: the lock is held until `_leave` is dropped, after the borrow has ended.
-            enter(unsafe { &mut *value })
-        })
+    pub(super) fn hold(&self) -> Held<'_, T> {
+        let watched = self.take();
+        Held {
+            lock: self,
+            watched,
+            _here: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn take(&self) -> Option<Watched> {
+        if watch::is_off() {
+            self.raw.lock();
+            None
+        } else {
+            Some(self.lock_watched())
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_metered(&self) {
-        meter::count(self.class, || self.raw.try_lock(), || self.raw.lock());
+    fn lock_watched(&self) -> Watched {
+        Watched::lock(self.rank, || self.raw.try_lock(), || self.raw.lock())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn watch_taken(&self) -> Watched {
+        Watched::taken(self.rank)
     }
 }
 
-/// Gives a held lock back, however the closure ends.
-struct Leave<'a>(&'a Raw);
+/// A lock that is held until this is dropped, however that comes about.
+pub(super) struct Held<'a, T> {
+    lock: &'a Lock<T>,
+    /// What leaving has to finish where the entry was watched.
+    watched: Option<Watched>,
+    /// Stays on its thread, which the ranks that it holds are kept for; and is not shared, for a value that may move from
+    /// thread to thread need not bear two at once.
+    _here: PhantomData<*mut T>,
+}
 
-impl Drop for Leave<'_> {
+impl<T> Held<'_, T> {
+    /// What the lock guards.
+    #[inline(always)]
+    pub(super) fn value(&mut self) -> &mut T {
+        self.lock.value.with_mut(|value| {
+            // SAFETY: the lock is held for as long as `self` lives, and the result borrows `self` exclusively.
+            unsafe { &mut *value }
+        })
+    }
+
+    /// The same to look at.
+    pub(super) fn value_ref(&self) -> &T {
+        self.lock.value.with_mut(|value| {
+            // SAFETY: the lock is held for as long as `self` lives, and the result borrows `self`.
+            unsafe { &*value }
+        })
+    }
+
+    /// Gives the lock back, runs `meanwhile`, and takes the lock again, after a panic as well.
+    pub(super) fn unlocked<R>(&mut self, meanwhile: impl FnOnce() -> R) -> R {
+        /// Takes the lock again.
+        struct Return<'h, 'a, T>(&'h mut Held<'a, T>);
+
+        impl<T> Drop for Return<'_, '_, T> {
+            fn drop(&mut self) {
+                self.0.watched = self.0.lock.take();
+            }
+        }
+
+        self.leave();
+        let _return = Return(self);
+        meanwhile()
+    }
+
+    #[inline(always)]
+    fn leave(&mut self) {
+        if let Some(watched) = self.watched.take() {
+            watched.leave();
+        }
+        // SAFETY: made by `Lock` only, with the lock held; it is given back here only, right before the end or before
+        // `unlocked` takes it again.
+        unsafe { self.lock.raw.unlock() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: made by `Lock::enter` only, which runs with the lock held and does not give it back otherwise.
-        unsafe { self.0.unlock() }
+        self.leave();
     }
 }
 
@@ -119,7 +204,7 @@ impl<T> fmt::Debug for Lock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock")
             .field("raw", &self.raw)
-            .field("class", &self.class)
+            .field("rank", &self.rank)
             .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,150 @@
+//! The figures of locks: what they are, and their arithmetic.
+
+use core::ops::{Add, AddAssign, Sub};
+
+use super::blocks;
+use super::class::{CLASSES, LockClass};
+
+/// How often locks were taken and what that cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LockCounts {
+    /// Acquisitions, including successful attempts.
+    pub acquisitions: u64,
+    /// Acquisitions that found the lock held.
+    pub contended: u64,
+    /// Acquisitions that were timed.
+    pub timed: u64,
+    /// Nanoseconds between asking and having, over those that were timed.
+    pub timed_nanos: u64,
+    /// Nanoseconds between having and giving back, over those that were timed.
+    pub held_timed_nanos: u64,
+}
+
+impl LockCounts {
+    /// Estimated nanoseconds between asking and having, over all acquisitions; 0 if none was timed.
+    pub fn waited_nanos(&self) -> u64 {
+        self.scaled(self.timed_nanos)
+    }
+
+    /// Estimated nanoseconds between having and giving back, over all acquisitions; 0 if none was timed.
+    pub fn held_nanos(&self) -> u64 {
+        self.scaled(self.held_timed_nanos)
+    }
+
+    /// What was measured over the timed acquisitions, scaled to all.
+    fn scaled(&self, nanos: u64) -> u64 {
+        let total = u128::from(nanos) * u128::from(self.acquisitions);
+        u64::try_from(total.checked_div(u128::from(self.timed)).unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+
+    fn combine(self, other: Self, each: fn(u64, u64) -> u64) -> Self {
+        LockCounts {
+            acquisitions: each(self.acquisitions, other.acquisitions),
+            contended: each(self.contended, other.contended),
+            timed: each(self.timed, other.timed),
+            timed_nanos: each(self.timed_nanos, other.timed_nanos),
+            held_timed_nanos: each(self.held_timed_nanos, other.held_timed_nanos),
+        }
+    }
+}
+
+impl Add for LockCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.combine(other, u64::wrapping_add)
+    }
+}
+
+impl Sub for LockCounts {
+    type Output = Self;
+
+    /// What was added since `earlier`; zero where `earlier` is in fact later.
+    fn sub(self, earlier: Self) -> Self {
+        self.combine(earlier, u64::saturating_sub)
+    }
+}
+
+/// The counts of every class at one moment.
+///
+/// Counts only grow, so the difference of two snapshots is what happened between them. Threads that are counting while
+/// the snapshot is taken are seen somewhere in their course.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LockSnapshot(pub(super) [LockCounts; CLASSES]);
+
+impl LockSnapshot {
+    /// The calling thread's counts so far.
+    pub fn thread() -> Self {
+        blocks::of_this_thread()
+    }
+
+    /// The counts of all threads, those that have ended included.
+    pub fn process() -> Self {
+        blocks::of_all_threads()
+    }
+
+    /// The counts of one class.
+    pub const fn of(&self, class: LockClass) -> LockCounts {
+        self.0[class as usize]
+    }
+
+    /// The counts of all classes together. The estimate of the wait is better made class by class and then added.
+    pub fn total(&self) -> LockCounts {
+        self.0
+            .iter()
+            .fold(LockCounts::default(), |sum, &counts| sum + counts)
+    }
+
+    /// Estimated nanoseconds between asking and having, over all acquisitions of all classes.
+    pub fn waited_nanos(&self) -> u64 {
+        self.0.iter().fold(0, |sum: u64, counts| {
+            sum.saturating_add(counts.waited_nanos())
+        })
+    }
+}
+
+impl Add for LockSnapshot {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        LockSnapshot(core::array::from_fn(|class| self.0[class] + other.0[class]))
+    }
+}
+
+impl AddAssign for LockSnapshot {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for LockSnapshot {
+    type Output = Self;
+
+    /// What was added since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        LockSnapshot(core::array::from_fn(|class| {
+            self.0[class] - earlier.0[class]
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_timed_is_scaled_to_all() {
+        let counts = LockCounts {
+            acquisitions: 100,
+            contended: 9,
+            timed: 4,
+            timed_nanos: 60,
+            held_timed_nanos: 20,
+        };
+        assert_eq!((counts.waited_nanos(), counts.held_nanos()), (1_500, 500));
+        let snapshot = LockSnapshot([counts; CLASSES]);
+        assert_eq!(snapshot.waited_nanos(), 1_500 * CLASSES as u64);
+        assert_eq!((snapshot + snapshot - snapshot), snapshot);
+        assert_eq!(LockCounts::default().held_nanos(), 0);
+    }
+}
