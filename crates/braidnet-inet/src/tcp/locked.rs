@@ -19,8 +19,9 @@
 //!
 //! Two locks are the perimeter and *send*, which stands for the retransmission buffer as well.
 //!
-//! The two **header locks** are taken outside the perimeter, for one message at a time, with nothing else held and nothing taken
-//! inside them. So all locks of a bucket have one order, no two buckets are ever held together, and nobody waits in a circle.
+//! The two **header locks** are taken outside the perimeter, for one message at a time, with nothing else held and no other of these taken
+//! inside them. So all locks of a bucket have one order, that of their [classes](LockClass), which debug builds check; no two
+//! buckets are ever held together, and nobody waits in a circle.
 //!
 //! The inner locks hold no value: the engine is one struct, and the perimeter is what makes `&mut` of it. Acquire and release
 //! of the perimeter carry what one holder wrote to the next. The header locks guard nothing at all; a message is its
@@ -284,3 +285,6 @@ impl Module for LockedTcp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

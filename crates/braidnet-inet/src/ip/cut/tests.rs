@@ -2,17 +2,19 @@
 
 use crate::interface::Interface;
 use crate::notes::Departure;
-use crate::tcp::{HEADROOM, Tcp, TcpConfig};
+use crate::tcp::locked::LockedTcp;
+use crate::tcp::{HEADROOM, Tcp, TcpConfig, TcpLocks};
 use crate::testing::{MTU, PEER, Stack, US, ethernet_interface, ip_interface};
 use braidnet_message::{Message, Run};
 use braidnet_stream::{Context, Direction, Module, Stages};
+use braidnet_sync::lock::LockKind;
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use proptest::prelude::*;
 
 /// TCP's order-free part on the way down, alone.
-struct After(Tcp);
+struct After(Box<dyn Module>);
 
 impl Module for After {
     fn name(&self) -> &'static str {
@@ -33,6 +35,10 @@ impl Module for After {
 }
 
 fn stack(interface: Interface, leaves_checksums: bool) -> Stack {
+    stack_locked(interface, leaves_checksums, TcpLocks::One)
+}
+
+fn stack_locked(interface: Interface, leaves_checksums: bool, locks: TcpLocks) -> Stack {
     Stack::with(interface, |flows| {
         let config = TcpConfig {
             engine: braidnet_tcp::Config::default(),
@@ -41,10 +47,14 @@ fn stack(interface: Interface, leaves_checksums: bool) -> Stack {
             isn_secret: [1, 2],
         };
         let tcp = Tcp::new(config, flows);
-        After(if leaves_checksums {
+        let tcp = if leaves_checksums {
             tcp.leaving_checksums()
         } else {
             tcp
+        };
+        After(match locks {
+            TcpLocks::One => Box::new(tcp),
+            _ => Box::new(LockedTcp::new(tcp, locks, LockKind::Mcs)),
         })
     })
 }
@@ -137,14 +147,20 @@ impl Case {
 }
 
 /// What leaves of a run in which the train, or its segments, stand between others; and what was counted.
-fn sent(case: &Case, as_train: bool, framed: bool, leaves_checksums: bool) -> Vec<Vec<u8>> {
+fn sent(
+    case: &Case,
+    as_train: bool,
+    framed: bool,
+    leaves_checksums: bool,
+    locks: TcpLocks,
+) -> Vec<Vec<u8>> {
     let (interface, remote) = if framed {
         // A group's station need not be asked for.
         (ethernet_interface(), Address::v4([10, 77, 0, 255]))
     } else {
         (ip_interface(), PEER)
     };
-    let mut stack = stack(interface, leaves_checksums);
+    let mut stack = stack_locked(interface, leaves_checksums, locks);
     let other = Case {
         full: 0,
         segment: 3,
@@ -185,6 +201,7 @@ proptest! {
         timestamps in proptest::option::of(any::<[u32; 2]>()),
         (window, summed, shared) in (any::<u16>(), any::<bool>(), any::<bool>()),
         (framed, leaves_checksums) in (any::<bool>(), any::<bool>()),
+        locks in prop::sample::select(&TcpLocks::ALL[..]),
     ) {
         // A train holds data of an established connection.
         let never = TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::URG.0;
@@ -203,8 +220,8 @@ proptest! {
         let segment = if full == 0 { last } else { segment };
         let full = full.min(64_000 / segment);
         let case = Case { segment, full, last, header, summed, shared };
-        let train = sent(&case, true, framed, leaves_checksums);
-        let singles = sent(&case, false, framed, leaves_checksums);
+        let train = sent(&case, true, framed, leaves_checksums, locks);
+        let singles = sent(&case, false, framed, leaves_checksums, TcpLocks::One);
         prop_assert_eq!(train.len(), full + 3);
         prop_assert_eq!(train, singles);
     }
