@@ -1,9 +1,14 @@
-//! What locks cost: alone, contended, and with more threads than processors.
+//! What locks cost: alone, contended, and with more threads than processors, beside `parking_lot`'s in the same run.
 //!
 //! `cargo bench -p braidnet-sync --bench locks` measures; without `--bench` among its arguments (as in `cargo test`) it
 //! runs through a small size once. Repetitions are interleaved over the candidates. Times are wall time over the
 //! operations of all threads together.
+//!
+//! It fails where sixteen threads pass a lock more than [`MOST_HANDOVER`] apart: then it passes at the pace of time
+//! slices, not of wake-ups.
 
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::sync::{Barrier, OnceLock};
@@ -12,7 +17,8 @@ use std::time::{Duration, Instant};
 use braidnet_sync::baton::Baton;
 use braidnet_sync::clock::Clock;
 use braidnet_sync::lock::{
-    Adaptive, Lock, LockClass, LockKind, LockSnapshot, Mcs, Metering, set_metering,
+    Adaptive, Condition, Lock, LockClass, LockKind, LockSnapshot, Mcs, Metering, Monitor,
+    ReadWrite, Recursive, TestAndSet, Ticket, set_metering, set_rank_check,
 };
 use braidnet_sync::usage::Usage;
 
@@ -31,39 +37,39 @@ fn candidate(name: &'static str, run: impl Fn(u64) + Sync + 'static) -> Candidat
     }
 }
 
+/// A mutex of this raw lock.
+fn mutex<L: lock_api::RawMutex + Send + Sync + 'static>(name: &'static str) -> Candidate {
+    let mutex = lock_api::Mutex::<L, u64>::new(0);
+    candidate(name, move |times| {
+        (0..times).for_each(|_| *black_box(&mutex).lock() += 1)
+    })
+}
+
 /// One lock and unlock of each kind, around one addition.
 fn locks() -> Vec<Candidate> {
-    let parking_lot = parking_lot::Mutex::new(0_u64);
     let std = std::sync::Mutex::new(0_u64);
-    let adaptive = lock_api::Mutex::<Adaptive, u64>::new(0);
-    let mcs = lock_api::Mutex::<Mcs, u64>::new(0);
     let mut candidates = vec![
-        candidate("parking_lot", move |times| {
-            (0..times).for_each(|_| *black_box(&parking_lot).lock() += 1)
-        }),
+        mutex::<parking_lot::RawMutex>("parking_lot"),
         candidate("std", move |times| {
             (0..times).for_each(|_| *black_box(&std).lock().expect("no panic inside") += 1)
         }),
-        candidate("Adaptive", move |times| {
-            (0..times).for_each(|_| *black_box(&adaptive).lock() += 1)
-        }),
-        candidate("Mcs", move |times| {
-            (0..times).for_each(|_| *black_box(&mcs).lock() += 1)
-        }),
+        mutex::<Adaptive>("Adaptive"),
+        mutex::<TestAndSet>("TestAndSet"),
+        mutex::<Ticket>("Ticket"),
+        mutex::<Mcs>("Mcs"),
     ];
     let one_in = NonZeroU32::new(64).expect("not zero");
-    for (kind, names) in [
-        (
-            LockKind::Adaptive,
-            ["Lock adaptive", "  counted", "  timed 1 in 64"],
-        ),
-        (LockKind::Mcs, ["Lock mcs", "  counted", "  timed 1 in 64"]),
-    ] {
-        for (name, metering) in
-            names
-                .into_iter()
-                .zip([Metering::Off, Metering::Counts, Metering::Timed { one_in }])
-        {
+    for (kind, name) in
+        LockKind::all()
+            .into_iter()
+            .zip(["Lock adaptive", "Lock tas", "Lock ticket", "Lock mcs"])
+    {
+        let meterings = [
+            (name, Metering::Off),
+            ("  counted", Metering::Counts),
+            ("  timed 1 in 64", Metering::Timed { one_in }),
+        ];
+        for (name, metering) in meterings {
             let lock = Lock::new(kind, LockClass::Map, 0_u64);
             let run =
                 move |times| (0..times).for_each(|_| black_box(&lock).with(|value| *value += 1));
@@ -74,6 +80,47 @@ fn locks() -> Vec<Candidate> {
         }
     }
     candidates
+}
+
+/// What is built upon locks, and its like elsewhere; one in 16 of the readers' operations is a write.
+fn friends() -> Vec<Candidate> {
+    let recursive = Recursive::new(LockKind::Adaptive, LockClass::Map, Cell::new(0_u64));
+    let reentrant = parking_lot::ReentrantMutex::new(Cell::new(0_u64));
+    let monitor = Monitor::new(LockKind::Adaptive, LockClass::Map, 0_u64, Condition::new());
+    vec![
+        read_write::<parking_lot::RawRwLock>("parking_lot RwLock"),
+        read_write::<ReadWrite>("ReadWrite"),
+        candidate("parking_lot Reentrant", move |times| {
+            (0..times).for_each(|_| {
+                let value = black_box(&reentrant).lock();
+                value.set(value.get() + 1);
+            })
+        }),
+        candidate("Recursive", move |times| {
+            (0..times).for_each(|_| black_box(&recursive).with(|value| value.set(value.get() + 1)))
+        }),
+        candidate("Monitor", move |times| {
+            (0..times).for_each(|_| {
+                black_box(&monitor).with(|value, condition| {
+                    **value += 1;
+                    condition.wake_one();
+                })
+            })
+        }),
+    ]
+}
+
+fn read_write<L: lock_api::RawRwLock + Send + Sync + 'static>(name: &'static str) -> Candidate {
+    let lock = lock_api::RwLock::<L, u64>::new(0);
+    candidate(name, move |times| {
+        for time in 0..times {
+            if time % 16 == 0 {
+                *black_box(&lock).write() += 1;
+            } else {
+                black_box(*black_box(&lock).read());
+            }
+        }
+    })
 }
 
 /// What is cheaper than a lock; for one thread only.
@@ -133,7 +180,13 @@ fn measure(candidate: &Candidate, threads: usize, how_long: Duration) -> (f64, u
     (took.as_nanos() as f64 / turns as f64, turns)
 }
 
-fn table(candidates: &[Candidate], threads: usize, how_long: Duration, repetitions: usize) {
+/// Prints the figures of all candidates; the median of each, by name, the first where several have one.
+fn table(
+    candidates: &[Candidate],
+    threads: usize,
+    how_long: Duration,
+    repetitions: usize,
+) -> HashMap<&'static str, f64> {
     let mut results = vec![Vec::new(); candidates.len()];
     let mut used = vec![(Usage::default(), 0); candidates.len()];
     for _ in 0..repetitions {
@@ -148,6 +201,7 @@ fn table(candidates: &[Candidate], threads: usize, how_long: Duration, repetitio
     println!(
         "\n{threads} threads: ns per operation (lowest, median), switches per 1,000 (voluntary, involuntary)"
     );
+    let mut medians = HashMap::new();
     for ((candidate, results), (used, turns)) in candidates.iter().zip(&mut results).zip(used) {
         results.sort_by(f64::total_cmp);
         let thousands = turns as f64 / 1_000.0;
@@ -159,6 +213,31 @@ fn table(candidates: &[Candidate], threads: usize, how_long: Duration, repetitio
             used.voluntary_switches as f64 / thousands,
             used.involuntary_switches as f64 / thousands,
         );
+        medians
+            .entry(candidate.name)
+            .or_insert(results[results.len() / 2]);
+    }
+    medians
+}
+
+/// How long a lock that sixteen threads want may take from one to the next, and over the adaptive lock in the same run. A wake-up takes
+/// 5 to 30 µs; a time slice, of which a convoy would take one or more each time, some milliseconds.
+const MOST_HANDOVER: Duration = Duration::from_micros(200);
+const MOST_OVER_ADAPTIVE: f64 = 2_000.0;
+
+/// # Panics
+///
+/// If a lock passes at the pace of time slices.
+fn convoys(medians: &HashMap<&'static str, f64>) {
+    println!("\n16 threads, over Adaptive:");
+    for name in ["TestAndSet", "Ticket", "Mcs"] {
+        let over = medians[name] / medians["Adaptive"];
+        println!("{name:20} {over:8.1}");
+        assert!(
+            medians[name] < MOST_HANDOVER.as_nanos() as f64 && over < MOST_OVER_ADAPTIVE,
+            "{name} convoys: {} ns for each entry, {over:.0} times the adaptive lock's",
+            medians[name]
+        );
     }
 }
 
@@ -169,12 +248,30 @@ fn main() {
     } else {
         (Duration::from_micros(100), 1)
     };
+    set_rank_check(false);
     let before = LockSnapshot::process();
     let mut alone = locks();
+    alone.extend(friends());
     alone.extend(lone());
-    table(&alone, 1, how_long, repetitions);
+    let alone = table(&alone, 1, how_long, repetitions);
     for threads in [2, 4, 16] {
-        table(&locks(), threads, how_long, repetitions);
+        let mut candidates = locks();
+        candidates.extend(friends());
+        let medians = table(&candidates, threads, how_long, repetitions);
+        if measured && threads == 16 {
+            convoys(&medians);
+        }
+    }
+    println!("\nalone, over parking_lot:");
+    for name in [
+        "Adaptive",
+        "TestAndSet",
+        "Ticket",
+        "Mcs",
+        "Lock adaptive",
+        "Lock mcs",
+    ] {
+        println!("{name:20} {:8.2}", alone[name] / alone["parking_lot"]);
     }
     let metered = (LockSnapshot::process() - before).of(LockClass::Map);
     println!(

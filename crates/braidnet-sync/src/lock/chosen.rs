@@ -185,7 +185,7 @@ impl<T> Held<'_, T> {
     #[inline(always)]
     fn leave(&mut self) {
         if let Some(watched) = self.watched.take() {
-            watched.leave();
+            watched.leave(self.lock.class());
         }
         // SAFETY: made by `Lock` only, with the lock held; it is given back here only, right before the end or before
         // `unlocked` takes it again.

@@ -8,7 +8,7 @@
 
 use core::num::NonZeroU32;
 
-use super::blocks::{Cells, own_cells};
+use super::blocks::own_cells;
 use super::class::LockClass;
 use super::watch::{self, MOST_METERING};
 use crate::clock::Clock;
@@ -72,14 +72,14 @@ fn clock_cost() -> u64 {
         .unwrap_or(0)
 }
 
-/// Takes a lock by `try_lock` or, if that fails, by `lock`, and counts what happened, as `mode` says. If it was timed: where
-/// to count for how long it is held, and since when.
+/// Takes a lock by `try_lock` or, if that fails, by `lock`, and counts what happened, as `mode` says; since when it is
+/// held, if that is to be [timed](leave).
 pub(super) fn take(
     mode: u32,
     class: LockClass,
     try_lock: impl FnOnce() -> bool,
     lock: impl FnOnce(),
-) -> Option<(&'static Cells, u64)> {
+) -> Option<u64> {
     let cells = if mode == OFF { None } else { own_cells(class) };
     let clock = cells
         .filter(|cells| mode != COUNTS && cells.is_timed(mode))
@@ -91,20 +91,21 @@ pub(super) fn take(
     }
     let cells = cells?;
     let had = clock.map(|clock| clock.now_nanos());
-    let waited = had.zip(asked).map(|(had, asked)| between(asked, had));
-    cells.count(!free, waited);
-    had.map(|had| (cells, had))
+    let waited = had.zip(asked).map(|(had, asked)| had.saturating_sub(asked));
+    cells.count(!free, waited.map(without_clock));
+    had
 }
 
-/// Counts how long a timed lock was held, right before it is given back.
-pub(super) fn leave(cells: &Cells, since: u64) {
-    cells.count_hold(between(since, Clock::shared().now_nanos()));
+/// Counts how long a timed lock was held, right before it is given back; `held` says it from the time.
+pub(super) fn leave(class: LockClass, held: impl FnOnce(u64) -> u64) {
+    if let Some(cells) = own_cells(class) {
+        cells.count_hold(without_clock(held(Clock::shared().now_nanos())));
+    }
 }
 
-/// Nanoseconds between two readings of the clock, without what a reading takes.
-fn between(from: u64, to: u64) -> u64 {
-    to.saturating_sub(from)
-        .saturating_sub(CLOCK_COST.load(Ordering::Relaxed))
+/// A time between two readings of the clock without what a reading takes.
+fn without_clock(nanos: u64) -> u64 {
+    nanos.saturating_sub(CLOCK_COST.load(Ordering::Relaxed))
 }
 
 #[cfg(test)]
@@ -187,8 +188,7 @@ mod tests {
             let mut waited = 0;
             let taken = take(1, LockClass::Map, || false, || waited = dawdle());
             let held = dawdle() + dawdle();
-            let (cells, since) = taken.unwrap();
-            leave(cells, since);
+            leave(LockClass::Map, |now| now - taken.unwrap());
             (
                 (LockSnapshot::thread() - before).of(LockClass::Map),
                 waited,

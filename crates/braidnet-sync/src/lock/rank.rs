@@ -23,6 +23,18 @@ impl Rank {
     pub(super) const fn class(self) -> LockClass {
         self.class
     }
+
+    /// A number that is above those of lower ranks, and above 0. 13 bits.
+    const fn code(self) -> u16 {
+        1 + ((self.class as u16) << 8 | self.within as u16)
+    }
+
+    /// The rank of this code; none for 0.
+    fn of(code: u16) -> Option<Self> {
+        let code = code.checked_sub(1)?;
+        let class = *LockClass::all().get(usize::from(code >> 8))?;
+        Some(Rank::new(class, code as u8))
+    }
 }
 
 impl fmt::Display for Rank {
@@ -39,28 +51,28 @@ impl fmt::Display for Rank {
 }
 
 thread_local! {
-    /// The highest rank among the locks that the thread holds.
-    static HIGHEST: Cell<Option<Rank>> = const { Cell::new(None) };
+    /// The code of the highest rank among the locks that the thread holds; 0 if there is none.
+    static HIGHEST: Cell<u16> = const { Cell::new(0) };
 }
 
 /// # Panics
 ///
 /// If the thread holds a lock whose rank is not below `asked`.
 pub(super) fn check(asked: Rank) {
-    if let Some(held) = HIGHEST.get().filter(|&held| held >= asked) {
+    if let Some(held) = Rank::of(HIGHEST.get()).filter(|&held| held >= asked) {
         panic!("locks out of order: {asked} is entered inside {held}, and ranks must rise");
     }
 }
 
 /// Notes that the thread holds `rank`; what to give to [`leave`].
-pub(super) fn hold(rank: Rank) -> Option<Rank> {
+pub(super) fn hold(rank: Rank) -> u16 {
     let outer = HIGHEST.get();
-    HIGHEST.set(outer.max(Some(rank)));
+    HIGHEST.set(outer.max(rank.code()));
     outer
 }
 
-/// Notes that the thread has left what it entered with `outer` before.
-pub(super) fn leave(outer: Option<Rank>) {
+/// Notes that the thread has left what it entered when this was the highest.
+pub(super) fn leave(outer: u16) {
     HIGHEST.set(outer);
 }
 

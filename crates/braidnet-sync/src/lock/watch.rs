@@ -4,7 +4,9 @@
 //! goes another way, out of line, and keeps what leaving must finish: so switching something on or off while a lock is held
 //! does no harm. The word is read and written without ordering; it orders nothing.
 
-use super::blocks::Cells;
+use core::num::NonZeroU64;
+
+use super::class::LockClass;
 use super::meter;
 use super::rank::{self, Rank};
 use crate::primitives::{AtomicU32, Ordering};
@@ -71,13 +73,18 @@ fn change(to: impl Fn(u32) -> u32) {
     }
 }
 
-/// What an entry that was watched has left to finish.
-pub(super) struct Watched {
-    /// Where to count how long the lock is held, and since when it is.
-    timed: Option<(&'static Cells, u64)>,
-    /// The highest rank that the thread holds beside this one, where ranks are checked.
-    outer: Option<Option<Rank>>,
-}
+/// What an entry that was watched has left to finish, in one word: an entry that was not carries a zero in a register.
+///
+/// From the top: one, whether it is timed, whether it is ranked, the code of the highest rank that the thread held before, and
+/// the lower bits of the time since when the lock is held, which wrap after three days.
+#[derive(Clone, Copy)]
+pub(super) struct Watched(NonZeroU64);
+
+const WATCHED: NonZeroU64 = NonZeroU64::new(1 << 63).unwrap();
+const TIMED: u64 = 1 << 62;
+const RANKED: u64 = 1 << 61;
+const OUTER_SHIFT: u32 = 48;
+const SINCE: u64 = (1 << OUTER_SHIFT) - 1;
 
 impl Watched {
     /// Takes a lock of this rank by `try_lock` or, if that fails, by `lock`.
@@ -103,20 +110,27 @@ impl Watched {
 
     fn take(rank: Rank, try_lock: impl FnOnce() -> bool, lock: impl FnOnce()) -> Watched {
         let word = WATCH.load(Ordering::Relaxed);
-        let timed = meter::take(word & MOST_METERING, rank.class(), try_lock, lock);
-        let outer = (word & RANKS != 0).then(|| rank::hold(rank));
-        Watched { timed, outer }
+        let since = meter::take(word & MOST_METERING, rank.class(), try_lock, lock);
+        let mut watched = WATCHED;
+        if let Some(since) = since {
+            watched |= TIMED | since & SINCE;
+        }
+        if word & RANKS != 0 {
+            watched |= RANKED | u64::from(rank::hold(rank)) << OUTER_SHIFT;
+        }
+        Watched(watched)
     }
 
-    /// Finishes, right before the lock is given back.
+    /// Finishes, right before the lock of this class is given back.
     #[cold]
     #[inline(never)]
-    pub(super) fn leave(self) {
-        if let Some(outer) = self.outer {
-            rank::leave(outer);
+    pub(super) fn leave(self, class: LockClass) {
+        let word = self.0.get();
+        if word & RANKED != 0 {
+            rank::leave(((word & (RANKED - 1)) >> OUTER_SHIFT) as u16);
         }
-        if let Some((cells, since)) = self.timed {
-            meter::leave(cells, since);
+        if word & TIMED != 0 {
+            meter::leave(class, |now| now.wrapping_sub(word) & SINCE);
         }
     }
 }
