@@ -4,6 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::keeping::{Keeping, Kept};
 use crate::node::NODE_ALIGN;
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -15,14 +16,33 @@ use crate::sync::{AtomicUsize, Ordering};
 pub struct Arena {
     limit_bytes: usize,
     used_bytes: AtomicUsize,
+    pub(crate) kept: Kept,
 }
 
 impl Arena {
     /// An arena of which at most `limit_bytes` are in use at any time. Nothing is allocated yet.
     pub fn new(limit_bytes: usize) -> Arc<Arena> {
+        Arena::keeping(limit_bytes, Keeping::default())
+    }
+
+    /// The same, whose buffers are kept and counted in another way: to measure what the usual one is worth.
+    ///
+    /// ```
+    /// use braidnet_message::{Arena, Counts, Keeping, Pool};
+    ///
+    /// let arena = Arena::keeping(1 << 20, Keeping { caches: false, counts: Counts::Locked, ..Keeping::default() });
+    /// let mut pool = Pool::new(&arena);
+    /// let message = pool.copy_from_slice(0, b"counted").unwrap();
+    /// let view = message.share(&mut pool).unwrap();
+    /// drop(message);
+    /// assert!(view.is_unique());
+    /// assert_eq!(pool.counters().common, 2);
+    /// ```
+    pub fn keeping(limit_bytes: usize, keeping: Keeping) -> Arc<Arena> {
         Arc::new(Arena {
             limit_bytes,
             used_bytes: AtomicUsize::new(0),
+            kept: Kept::new(keeping),
         })
     }
 
@@ -45,17 +65,21 @@ impl Arena {
     /// Accounts for `bytes` that the caller keeps elsewhere, until the charge is dropped; `None` if the limit does not
     /// allow it.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
+        self.use_up(bytes).then(|| Charge {
+            arena: Arc::clone(self),
+            bytes,
+        })
+    }
+
+    /// Accounts for `bytes`; false if the limit does not allow it.
+    fn use_up(&self, bytes: usize) -> bool {
         let grown = |used: usize| {
             used.checked_add(bytes)
                 .filter(|&sum| sum <= self.limit_bytes)
         };
         self.used_bytes
             .try_update(Ordering::Relaxed, Ordering::Relaxed, grown)
-            .ok()?;
-        Some(Charge {
-            arena: Arc::clone(self),
-            bytes,
-        })
+            .is_ok()
     }
 }
 
@@ -82,36 +106,34 @@ impl Drop for Charge {
     }
 }
 
-/// Zeroed memory for the nodes of one size class.
+/// Zeroed memory for the nodes of one size class, for as long as its arena is there.
 ///
 /// It is asked for unaligned and aligned here, because the system allocator clears over-aligned memory by writing it:
 /// this way the pages of a big slab are first touched by the processor that uses them.
-pub(crate) struct Slab {
+#[derive(Debug)]
+pub(crate) struct Memory {
     base: NonNull<u8>,
     layout: Layout,
-    _charge: Charge,
 }
 
-// SAFETY: a slab is owned memory that is only freed through it, which any thread may do.
-unsafe impl Send for Slab {}
+// SAFETY: owned memory that is only freed through its owner, which any thread may do.
+unsafe impl Send for Memory {}
 
-impl Slab {
-    /// Takes `bytes` of zeroed memory; `None` if the arena's limit or the system refuses.
-    pub fn allocate(arena: &Arc<Arena>, bytes: usize) -> Option<Slab> {
+impl Memory {
+    /// Takes `bytes` of zeroed memory and accounts for them; `None` if the arena's limit or the system refuses.
+    pub fn allocate(arena: &Arena, bytes: usize) -> Option<Memory> {
         let layout = Layout::from_size_align(bytes.checked_add(NODE_ALIGN)?, 16).ok()?;
-        let charge = arena.charge(layout.size())?;
+        if !arena.use_up(layout.size()) {
+            return None;
+        }
         // SAFETY: the size is not zero.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Slab {
-            base,
-            layout,
-            _charge: charge,
-        })
-    }
-
-    /// The bytes taken from the arena.
-    pub fn bytes(&self) -> usize {
-        self.layout.size()
+        match NonNull::new(unsafe { alloc_zeroed(layout) }) {
+            Some(base) => Some(Memory { base, layout }),
+            None => {
+                arena.used_bytes.fetch_sub(layout.size(), Ordering::Relaxed);
+                None
+            }
+        }
     }
 
     /// The first byte that a node may lie at; the bytes asked for follow.
@@ -122,10 +144,38 @@ impl Slab {
     }
 }
 
-impl Drop for Slab {
+impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: allocated in `allocate` with this layout, and freed only here.
         unsafe { dealloc(self.base.as_ptr(), self.layout) };
+    }
+}
+
+/// The same, which gives its bytes back to the arena when it is dropped.
+pub(crate) struct Slab {
+    memory: Memory,
+    _charge: Charge,
+}
+
+impl Slab {
+    /// As [`Memory::allocate`].
+    pub fn allocate(arena: &Arc<Arena>, bytes: usize) -> Option<Slab> {
+        let memory = Memory::allocate(arena, bytes)?;
+        let _charge = Charge {
+            arena: Arc::clone(arena),
+            bytes: memory.layout.size(),
+        };
+        Some(Slab { memory, _charge })
+    }
+
+    /// The bytes taken from the arena.
+    pub fn bytes(&self) -> usize {
+        self.memory.layout.size()
+    }
+
+    /// As [`Memory::start`].
+    pub fn start(&self) -> NonNull<u8> {
+        self.memory.start()
     }
 }
 

@@ -6,8 +6,11 @@ use std::cell::Cell;
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 
+use braidnet_sync::lock::Lock;
+
 use crate::arena::{Arena, Slab};
 use crate::away::Foreign;
+use crate::keeping::Store;
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
 use crate::returns::{Linked, Returns};
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
@@ -89,6 +92,7 @@ struct Counts {
     allocated: Cell<u64>,
     carved: Cell<u64>,
     returned: Cell<u64>,
+    common: Cell<u64>,
 }
 
 /// What a pool did so far. All figures count nodes: one per block, one per view.
@@ -97,12 +101,14 @@ struct Counts {
 pub struct PoolCounters {
     /// Nodes handed out.
     pub allocated: u64,
-    /// Of those, the ones that had been used before.
+    /// Of those, the ones that had been used before and lay in a cache.
     pub recycled: u64,
     /// Nodes that could not be handed out: the arena's limit was reached, or no block is as large as asked for.
     pub refused: u64,
     /// Nodes of other pools that were freed where this pool was bound, and sent home from there.
     pub away: u64,
+    /// Nodes that were taken from the arena's common store, because there are no caches.
+    pub common: u64,
     /// Nodes of this pool that came back from other threads.
     pub returned: u64,
     /// Bytes of slabs taken from the arena.
@@ -158,10 +164,11 @@ impl Home {
         self.local.slabs.set(slabs);
         PoolCounters {
             allocated: counts.allocated.get(),
-            recycled: counts.allocated.get() - counts.carved.get(),
+            recycled: counts.allocated.get() - counts.carved.get() - counts.common.get(),
             refused: self.refused(),
             away: self.local.foreign.sent(),
             returned: counts.returned.get(),
+            common: counts.common.get(),
             slab_bytes,
         }
     }
@@ -245,6 +252,9 @@ impl Home {
 
     /// Finds a node when the free list of `class` is empty.
     fn refill(&self, class: usize) -> Option<NonNull<Node>> {
+        if let Some(store) = &self.known.arena.kept.store {
+            return self.take_from_store(store, class);
+        }
         self.take_returns();
         let at_hand = |class: usize| {
             let lodger = self.local.foreign.take(class);
@@ -258,6 +268,15 @@ impl Home {
             .or_else(|| self.refuse())
     }
 
+    /// Takes a node from the store that is there instead of caches: of a larger class if the arena is spent.
+    fn take_from_store(&self, store: &Lock<Store>, class: usize) -> Option<NonNull<Node>> {
+        let node = (class..CLASSES)
+            .find_map(|class| self.known.arena.take_from(store, class))
+            .or_else(|| self.refuse())?;
+        add(&self.local.counts.common, 1);
+        Some(node)
+    }
+
     /// Makes a node from memory that was never used.
     fn carve(&self, class: usize) -> Option<NonNull<Node>> {
         let mut fresh = self.local.fresh[class].get();
@@ -266,13 +285,20 @@ impl Home {
         }
         let node = NonNull::new(fresh.at)?.cast::<Node>();
         // SAFETY: `nodes` strides of aligned memory of the slab are left at `at`, used by nobody.
-        unsafe { node.write(Node::carved(class, self.local.this.get())) };
+        unsafe { node.write(self.carved(class)) };
         // SAFETY: at most one past the end of the slab.
         fresh.at = unsafe { fresh.at.add(stride(class)) };
         fresh.nodes -= 1;
         self.local.fresh[class].set(fresh);
         add(&self.local.counts.carved, 1);
         Some(node)
+    }
+
+    /// A node of this home.
+    fn carved(&self, class: usize) -> Node {
+        let arena = &self.known.arena;
+        let unique = arena.kept.unique();
+        Node::carved(class, self.local.this.get(), Arc::as_ptr(arena), unique)
     }
 
     /// Takes a slab from the arena, when all of the last one is carved.
@@ -320,11 +346,16 @@ impl Home {
         nodes
     }
 
-    /// Takes in a `node` of another home: to be used here again if there are few of these, or to be sent home.
+    /// Takes in a `node` of another home: to be used here again if there are few of these, or to be sent home. One without home
+    /// goes back to its store.
     #[inline(never)]
     fn take_in(&self, node: NonNull<Node>) {
         // SAFETY: the caller gives up the node, valid and its own alone.
         let foreign = unsafe { node.as_ref() };
+        if foreign.home.get().is_null() {
+            // SAFETY: likewise.
+            return unsafe { Arena::take_back(node) };
+        }
         let class = foreign.class.get() as usize;
         let here = &self.local.foreign;
         // SAFETY: a home stays alive until its nodes are back, and this one is not.
@@ -505,6 +536,10 @@ pub(crate) unsafe fn give_back(node: NonNull<Node>) {
         None => {
             // SAFETY: the caller promises a valid node.
             let free = unsafe { node.as_ref() };
+            if free.home.get().is_null() {
+                // SAFETY: given up by the caller.
+                return unsafe { Arena::take_back(node) };
+            }
             free.head_chain(node, 1);
             Home::send_back(free.home.get(), node, node, 1);
         }

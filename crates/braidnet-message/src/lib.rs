@@ -29,6 +29,8 @@
 //! * a view's own node is freed with its message. An owner's node stays, without holder, until the last view of its block is
 //!   dropped.
 //!
+//! Where counts are to be measured, they can be strict, and buffers be kept in one store: [`Keeping`].
+//!
 //! # Homes
 //!
 //! A node belongs for ever to the pool that carved it, its *home*, and returns there at last. A pool is *bound* to the thread that works
@@ -84,6 +86,8 @@ mod fetch;
 #[cfg(not(loom))]
 mod home;
 #[cfg(not(loom))]
+mod keeping;
+#[cfg(not(loom))]
 mod message;
 #[cfg(not(loom))]
 mod metadata;
@@ -106,6 +110,8 @@ pub use chain::{ABSORBED_MAX, Blocks};
 pub use fetch::fetch;
 #[cfg(not(loom))]
 pub use home::{PoolCounters, Scarcity};
+#[cfg(not(loom))]
+pub use keeping::{Counts, Keeping};
 #[cfg(not(loom))]
 pub use message::Message;
 #[cfg(not(loom))]

@@ -214,7 +214,8 @@ impl Node {
         // SAFETY: the count that the message holds keeps the owner alive.
         let owner = unsafe { &*self.owner.get() };
         // Acquire: what others read from the block happened before they gave their counts back.
-        owner.refs.load(Ordering::Acquire) == 1
+        // One, or nought where counts are strict.
+        owner.refs.load(Ordering::Acquire) < 2
     }
 }
 
@@ -280,8 +281,7 @@ unsafe fn release_one_to(node: NonNull<Node>, home: impl Fn(NonNull<Node>)) {
         home(node);
     }
     // SAFETY: the count that the message held keeps the owner alive.
-    let refs = unsafe { &(*owner).refs };
-    if !count_one_less(refs) {
+    if !count_one_less(unsafe { &*owner }) {
         return;
     }
     if let Some(owner) = NonNull::new(owner.cast_mut()) {

@@ -5,7 +5,9 @@ use core::cell::{Cell, UnsafeCell};
 use core::mem::{offset_of, size_of};
 use core::ptr::NonNull;
 
+use crate::arena::Arena;
 use crate::home::Home;
+use crate::keeping::{count_strictly_less, count_strictly_more};
 use crate::metadata::Kind;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -17,7 +19,7 @@ pub(crate) const NOTE_WORDS: usize = 14;
 /// Every field is a cell or an atomic, so that shared references to a node are always allowed. Who may touch what:
 ///
 /// * `refs`: whoever holds a message that views this node's block, atomically.
-/// * `home`, `class`: written when the node is carved, constant from then on.
+/// * `home`, `arena`, `class`: written when the node is carved, constant from then on.
 /// * everything else: the holder of the one [`Message`](crate::Message) that points to this node. When that message is
 ///   dropped while views of the block are left, nobody touches these fields until the last view frees the node.
 ///
@@ -32,13 +34,14 @@ pub(crate) struct Node {
     pub end: Cell<u32>,
     /// Bytes in the block.
     pub capacity: Cell<u32>,
-    /// Messages that view this node's block; 1 while the node lies on a free list.
+    /// Messages that view this node's block, 1 while the node lies on a free list; 0 and downwards where counts are
+    /// [strict](crate::keeping).
     pub refs: AtomicU32,
     /// The next block of a composite message, or the next node of a free list.
     pub next: UnsafeCell<Option<NonNull<Node>>>,
     /// The node whose block is viewed: this one, or another.
     pub owner: Cell<*const Node>,
-    /// Where the node returns to.
+    /// Where the node returns to; null if that is the store of its arena.
     pub home: Cell<*const Home>,
     pub label: Cell<Label>,
     /// Index into [`CAPACITY`].
@@ -60,6 +63,8 @@ pub(crate) struct Node {
     pub front: Cell<u32>,
     /// Payload bytes of each segment of a train; 0 if the message is none.
     pub segment_bytes: Cell<u32>,
+    /// Which arena its memory is from; null for none.
+    pub arena: Cell<*const Arena>,
     /// Scratch for what a module's order-free part leaves to its ordered part.
     pub notes: UnsafeCell<[u64; NOTE_WORDS]>,
 }
@@ -160,14 +165,14 @@ pub(crate) fn class_for(need: usize) -> Option<usize> {
 }
 
 impl Node {
-    /// A node as it is carved: it views its own, empty block.
-    pub const fn carved(class: usize, home: *const Home) -> Node {
+    /// A node as it is carved: it views its own, empty block. `unique` is the count of what nobody shares.
+    pub const fn carved(class: usize, home: *const Home, arena: *const Arena, unique: u32) -> Node {
         Node {
             block: Cell::new(core::ptr::null_mut()),
             start: Cell::new(0),
             end: Cell::new(0),
             capacity: Cell::new(0),
-            refs: AtomicU32::new(1),
+            refs: AtomicU32::new(unique),
             next: UnsafeCell::new(None),
             owner: Cell::new(core::ptr::null()),
             home: Cell::new(home),
@@ -181,6 +186,7 @@ impl Node {
             last: Cell::new(None),
             front: Cell::new(0),
             segment_bytes: Cell::new(0),
+            arena: Cell::new(arena),
             notes: UnsafeCell::new([0; NOTE_WORDS]),
         }
     }
@@ -314,7 +320,7 @@ impl Node {
         node.copy_metadata(of);
         // SAFETY: `of` holds a count on its owner, so the owner is alive.
         let owner = unsafe { &*owner };
-        count_one_more(&owner.refs);
+        count_one_more(owner);
     }
 
     /// Makes the free node at `this` a view of bytes that stay for ever and belong to no node.
@@ -343,7 +349,7 @@ impl Node {
 }
 
 /// The count of a block that is nobody's: it is neither raised nor lowered, so that its line stays with all who read it.
-const UNCOUNTED: u32 = u32::MAX;
+pub(crate) const UNCOUNTED: u32 = 1 << 31;
 
 /// The owner of bytes that stay for ever.
 struct Nobody(Node);
@@ -352,40 +358,41 @@ struct Nobody(Node);
 unsafe impl Sync for Nobody {}
 
 static NOBODY: Nobody = Nobody(Node {
-    refs: AtomicU32::new(UNCOUNTED),
-    ..Node::carved(VIEW_CLASS, core::ptr::null())
+    ..Node::carved(VIEW_CLASS, core::ptr::null(), core::ptr::null(), UNCOUNTED)
 });
 
-/// Takes a count for another view, while holding one.
+/// Takes a count for another view of the block of `owner`, while holding one.
 ///
 /// A count of one is the caller's own, and a message is not `Sync`: nobody else can count now, so a plain store does.
 #[inline]
-fn count_one_more(refs: &AtomicU32) {
+fn count_one_more(owner: &Node) {
+    let refs = &owner.refs;
     match refs.load(Ordering::Relaxed) {
         1 => refs.store(2, Ordering::Relaxed),
-        UNCOUNTED => {}
-        _ => {
-            if refs.fetch_add(1, Ordering::Relaxed) > u32::MAX / 2 {
-                // As many views as this need half a TiB of nodes; wrapping would free a block in use.
+        counted if counted.cast_signed() > 0 => {
+            if refs.fetch_add(1, Ordering::Relaxed) > u32::MAX / 4 {
+                // As many views as this need a quarter of a TiB of nodes; wrapping would free a block in use.
                 std::process::abort();
             }
         }
+        _ => count_strictly_more(owner),
     }
 }
 
-/// Gives up one of several counts; whether it was the last. The count is then one again, as a free node's is.
+/// Gives up one count; whether it was the last. The count is then that of a free node again.
 #[inline]
-pub(crate) fn count_one_less(refs: &AtomicU32) -> bool {
+pub(crate) fn count_one_less(owner: &Node) -> bool {
+    let refs = &owner.refs;
     match refs.load(Ordering::Acquire) {
         1 => true,
-        UNCOUNTED => false,
-        _ => {
+        counted if counted.cast_signed() > 0 => {
             let last = refs.fetch_sub(1, Ordering::AcqRel) == 1;
             if last {
                 refs.store(1, Ordering::Relaxed);
             }
             last
         }
+        _ => count_strictly_less(owner),
     }
 }
 

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError, mpsc};
 
-use braidnet_message::{Arena, Message, Pool, Run};
+use braidnet_message::{Arena, Counts, Keeping, Message, Pool, Run};
 
 /// Counts what is asked of the global allocator by the threads that want it counted (the test harness has its own).
 struct Counting;
@@ -199,8 +199,18 @@ fn storm(
 fn a_storm_of_shared_messages_ends_with_every_node_home() {
     let _alone = alone();
     const THREADS: usize = if cfg!(miri) { 3 } else { 4 };
-    for round in 0..if cfg!(miri) { 1 } else { 10 } {
-        let arena = Arena::new(256 << 20);
+    let ways = [true, false].map(|caches| {
+        [Counts::Lean, Counts::Atomic, Counts::Locked].map(|counts| (caches, counts))
+    });
+    for (round, (caches, counts)) in
+        (0..if cfg!(miri) { 1 } else { 12 }).zip(ways.into_iter().flatten().cycle())
+    {
+        let keeping = Keeping {
+            caches,
+            counts,
+            ..Keeping::default()
+        };
+        let arena = Arena::keeping(256 << 20, keeping);
         let (peers, inboxes): (Vec<_>, Vec<_>) =
             (0..THREADS).map(|_| mpsc::sync_channel(64)).unzip();
         std::thread::scope(|scope| {
@@ -222,7 +232,8 @@ fn a_storm_of_shared_messages_ends_with_every_node_home() {
             }
         });
         drop(peers);
-        assert_eq!(arena.used_bytes(), 0, "round {round}");
+        assert!(!caches || arena.used_bytes() == 0, "round {round}");
+        assert_eq!(Arc::strong_count(&arena), 1, "round {round}");
     }
 }
 
