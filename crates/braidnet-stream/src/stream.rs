@@ -180,6 +180,11 @@ impl StreamBuilder {
         self
     }
 
+    /// Puts something else in the place of each module: a wrapper around it.
+    pub(crate) fn wrap(&mut self, around: impl FnMut(Box<dyn Module>) -> Box<dyn Module>) {
+        self.modules = self.modules.drain(..).map(around).collect();
+    }
+
     /// Pushes a module onto the top: links it above the module pushed last.
     pub fn push(&mut self, module: impl Module) -> ModuleId {
         let id = self.module(module);
