@@ -4,7 +4,7 @@ use crate::choices::{Switch, one_of};
 use crate::units;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::CongestionControl;
-use braidnet_lab::{Agents, Share, TtcpConfig, Wait};
+use braidnet_lab::{Agents, Counts, Share, TtcpConfig, Wait};
 use clap::Args;
 use std::time::Duration;
 
@@ -73,6 +73,28 @@ pub struct Stack {
     #[arg(long, value_name = "NAME", default_value_t = LockKind::Adaptive, value_parser = one_of(&LockKind::all(), LockKind::name))]
     lock: LockKind,
 
+    /// How references to buffers, modules and sessions are counted: where shared only, or always, atomically or under locks [PLP §5.2]
+    #[arg(long, value_name = "NAME", default_value_t = Counts::Lean, value_parser = one_of(Counts::ALL, Counts::name))]
+    counts: Counts,
+
+    /// Free buffers in a cache of each processor's; off: all in one store under a lock [PLP §6, CP/MP §3.3.2]
+    #[arg(
+        long,
+        value_name = "on|off",
+        default_value = "on",
+        hide_possible_values = true
+    )]
+    caches: Switch,
+
+    /// Ask first if a segment's connection is that of the one before; off: look each up in the map [PLP §2.1]
+    #[arg(
+        long,
+        value_name = "on|off",
+        default_value = "on",
+        hide_possible_values = true
+    )]
+    one_behind: Switch,
+
     /// Most messages taken at once; 1 is how the papers did it
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().batch)]
     batch: usize,
@@ -113,6 +135,9 @@ impl Knobs {
             checksum: self.stack.checksum.is_on(),
             congestion: self.stack.congestion,
             lock: self.stack.lock,
+            counts: self.stack.counts,
+            caches: self.stack.caches.is_on(),
+            one_behind: self.stack.one_behind.is_on(),
             batch: self.stack.batch,
             device_queues: self.stack.device_queues,
             agents: self.stack.agents,

@@ -53,6 +53,7 @@ pub struct Tcp {
     flows: Flows,
     listeners: Arc<Listeners>,
     leaves_checksums: bool,
+    one_behind: bool,
     memory: Arc<Arena>,
     out_of_order: Arc<Allowance>,
 }
@@ -72,6 +73,7 @@ impl Tcp {
             flows,
             listeners: Arc::new(Listeners::default()),
             leaves_checksums: false,
+            one_behind: true,
             memory: Arena::new(usize::MAX),
             out_of_order: Arc::new(Allowance::new(usize::MAX)),
         }
@@ -93,6 +95,15 @@ impl Tcp {
     pub fn leaving_checksums(self) -> Tcp {
         Tcp {
             leaves_checksums: true,
+            ..self
+        }
+    }
+
+    /// The same whose maps of connections look every segment's up, and do not ask first whether it is that of the one before (PLP
+    /// §2.1): to measure what that is worth.
+    pub fn without_one_behind(self) -> Tcp {
+        Tcp {
+            one_behind: false,
             ..self
         }
     }
@@ -121,6 +132,8 @@ counters! {
     OUT_OF_ORDER = "out_of_order",
     /// Segments with data that reached the core.
     DATA_SEGMENTS_IN = "data_segments_in",
+    /// Look-ups of a connection that the one-behind cache did not answer.
+    WALKS = "walks",
     /// Segments sent.
     SEGMENTS_OUT = "segments_out",
     /// Segments sent again.
@@ -179,7 +192,11 @@ impl Module for Tcp {
     }
 
     fn open(&self, bucket: BucketId) -> Box<dyn State> {
-        Box::new(Table::new(bucket, self.config.connections_per_bucket))
+        Box::new(Table::new(
+            bucket,
+            self.config.connections_per_bucket,
+            self.one_behind,
+        ))
     }
 
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {

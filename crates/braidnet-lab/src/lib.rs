@@ -17,7 +17,7 @@ mod tally;
 mod ttcp;
 
 pub use config::{
-    Agents, ConfigError, Direction, MAX_AGENTS, MAX_BATCH, MAX_CONNECTIONS, MAX_MTU,
+    Agents, ConfigError, Counts, Direction, MAX_AGENTS, MAX_BATCH, MAX_CONNECTIONS, MAX_MTU,
     MAX_PROCESSORS, MAX_SIZE, MAX_WORK, MIN_MTU, MIN_WINDOW_BYTES, Mode, NoShare, Presentation,
     Share, Transport, TtcpConfig, UnknownWord, Wait,
 };

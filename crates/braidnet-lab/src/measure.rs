@@ -6,6 +6,7 @@
 //! waited for on the data path, and a processor that was off its processor when the word changed has a window of its own
 //! that is a little later: costs are taken as rates over the windows that they were measured in.
 
+use crate::config::MAX_PROCESSORS;
 use braidnet_process::Worker;
 use braidnet_stream::{Next, Processor};
 use braidnet_sync::clock::Clock;
@@ -65,11 +66,20 @@ impl Mark {
 }
 
 /// Where threads leave what they have noted: each for itself, whatever it carries.
-#[derive(Default)]
 pub(crate) struct Notes {
     threads: Mutex<HashMap<ThreadId, [Option<Mark>; 2]>>,
     /// Processors that have seen the end.
     ended: AtomicUsize,
+}
+
+impl Default for Notes {
+    /// With room for all threads: they note while a measurement is under way, in which nothing asks the allocator.
+    fn default() -> Notes {
+        Notes {
+            threads: Mutex::new(HashMap::with_capacity(MAX_PROCESSORS)),
+            ended: AtomicUsize::new(0),
+        }
+    }
 }
 
 thread_local! {

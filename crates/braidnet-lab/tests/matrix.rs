@@ -2,7 +2,7 @@
 //! carried it.
 
 use braidnet_lab::{
-    Agents, Direction, Mode, Presentation, RunResult, Transport, TtcpConfig, Wait, run,
+    Agents, Counts, Direction, Mode, Presentation, RunResult, Transport, TtcpConfig, Wait, run,
 };
 use braidnet_process::Architecture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,6 +170,43 @@ fn one_connection_has_its_share_whoever_is_served_faster() {
                 let found = favoured / count(&result, "far.made") as f64;
                 let wanted = config.skew.unwrap().value();
                 assert!((found - wanted).abs() < 0.02, "{found} under {config:?}");
+            }
+        }
+    }
+}
+
+/// By counters, again.
+#[test]
+fn buffers_and_look_ups_go_the_way_that_was_asked_for() {
+    let base = TtcpConfig {
+        presentation: Presentation::Xdr,
+        messages: 1_000,
+        ..smoke()
+    };
+    for counts in Counts::ALL {
+        for (caches, one_behind) in [(true, true), (true, false), (false, true)] {
+            let config = TtcpConfig {
+                counts: *counts,
+                caches,
+                one_behind,
+                ..base.clone()
+            };
+            same_bytes(&config);
+            for architecture in Architecture::ALL {
+                let config = TtcpConfig {
+                    architecture,
+                    processors: 2,
+                    ..config.clone()
+                };
+                let result = run(&config).unwrap();
+                let some = |name, wanted: bool| {
+                    let found = count(&result, name);
+                    assert_eq!(found >= 100, wanted, "{found} {name} under {config:?}");
+                };
+                some("tcp.references", *counts != Counts::Lean);
+                some("records.references", *counts != Counts::Lean);
+                some("buffers.from_store", !caches);
+                some("tcp.walks", !one_behind);
             }
         }
     }

@@ -160,6 +160,8 @@ pub(crate) struct Store {
     /// By class, the newest first.
     free: [Option<NonNull<Node>>; CLASSES],
     slabs: Vec<Memory>,
+    /// Nodes ever taken.
+    taken: u64,
     /// Nodes that are not here.
     out: u64,
 }
@@ -168,6 +170,12 @@ pub(crate) struct Store {
 unsafe impl Send for Store {}
 
 impl Arena {
+    /// Buffers that have been taken from the common store so far; none where there are caches.
+    pub fn taken_from_store(&self) -> u64 {
+        let store = self.kept.store.as_ref();
+        store.map_or(0, |store| store.with(|store| store.taken))
+    }
+
     /// Takes a node of `class` out of the store; `None` if there is none, and no memory for more.
     pub(crate) fn take_from(
         self: &Arc<Self>,
@@ -183,6 +191,7 @@ impl Arena {
                 core::mem::forget(self.clone());
             }
             store.out += 1;
+            store.taken += 1;
             Some(node)
         })
     }

@@ -264,6 +264,12 @@ impl<K: Eq, V> Map<K, V> {
         self.maximum as usize
     }
 
+    /// Lookups that the one-behind cache did not answer.
+    #[inline]
+    pub fn walks(&self) -> u64 {
+        self.walks
+    }
+
     /// How the map has been used.
     pub fn counters(&self) -> MapCounters {
         MapCounters {

@@ -4,7 +4,7 @@ use super::connection::{Connection, Departures, Segment};
 use super::table::Table;
 use super::{
     CLOSED, DATA_SEGMENTS_IN, OUT_OF_ORDER, OWN, SEGMENTS_IN, SEGMENTS_OUT, STALE, TEXT_REFUSED,
-    Tcp, UNTOLD,
+    Tcp, UNTOLD, WALKS,
 };
 use crate::notes::Arrival;
 use braidnet_message::{Kind, Message, Run, Scarcity};
@@ -62,6 +62,10 @@ impl Tcp {
             }
         }
         cx.count(DATA_SEGMENTS_IN, with_data);
+        let walks = table.take_walks();
+        if walks > 0 {
+            cx.count(WALKS, walks);
+        }
     }
 
     /// One segment, or a train. A train that its connection expects whole arrives as one segment; of any other, the first

@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 pub(super) struct Table {
     bucket: BucketId,
     by_tuple: Map<Tuple, u32>,
+    /// Of its walks, those that have been counted.
+    walked: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
     limit: usize,
@@ -40,10 +42,11 @@ impl Slot {
 }
 
 impl Table {
-    pub(super) fn new(bucket: BucketId, limit: usize) -> Table {
+    pub(super) fn new(bucket: BucketId, limit: usize, one_behind: bool) -> Table {
         Table {
             bucket,
-            by_tuple: Map::new(limit, true),
+            by_tuple: Map::new(limit, one_behind),
+            walked: 0,
             slots: Vec::new(),
             free: Vec::new(),
             limit,
@@ -56,6 +59,13 @@ impl Table {
     #[inline]
     pub(super) fn find(&mut self, hash: u64, tuple: &Tuple) -> Option<usize> {
         self.by_tuple.get(hash, tuple).map(|slot| *slot as usize)
+    }
+
+    /// Look-ups since this was last asked that the one-behind cache did not answer.
+    #[inline]
+    pub(super) fn take_walks(&mut self) -> u64 {
+        let walks = self.by_tuple.walks();
+        walks - core::mem::replace(&mut self.walked, walks)
     }
 
     /// The connection in a slot that [`find`](Table::find) gave.

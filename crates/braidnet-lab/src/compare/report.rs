@@ -58,6 +58,12 @@ pub struct Run {
     pub wait: &'static str,
     /// What shared state is locked with.
     pub lock: &'static str,
+    /// How references are counted.
+    pub counts: &'static str,
+    /// Whether each processor keeps free buffers of its own.
+    pub caches: bool,
+    /// Whether TCP asks first if a segment's connection is that of the one before.
+    pub one_behind: bool,
     /// With how many locks TCP guards a connection under `message`.
     pub tcp_locks: &'static str,
     /// How many queues the device has.

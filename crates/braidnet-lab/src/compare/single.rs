@@ -7,7 +7,7 @@ use super::format;
 use super::report::{Repetition, Run};
 use super::table::{limits, load};
 use crate::{LabError, Mode, TtcpConfig};
-use core::fmt::Write;
+use core::fmt::{self, Write};
 
 /// Measures one configuration once, and a second time with waits for locks timed if that is wanted.
 ///
@@ -62,6 +62,25 @@ fn agents(run: &Run) -> String {
     }
 }
 
+/// What is not as it usually is: ", counts locked, caches off".
+fn ways(run: &Run) -> String {
+    let mut ways = String::new();
+    let mut way = |unusual: bool, text: fmt::Arguments<'_>| {
+        if unusual {
+            // Writing to a string cannot fail.
+            let _ = write!(ways, ", {text}");
+        }
+    };
+    way(
+        run.tcp_locks != "1",
+        format_args!("TCP locks {}", run.tcp_locks),
+    );
+    way(run.counts != "lean", format_args!("counts {}", run.counts));
+    way(!run.caches, format_args!("caches off"));
+    way(!run.one_behind, format_args!("one-behind off"));
+    ways
+}
+
 /// One run as people read it, a figure on each line.
 pub fn describe(run: &Run) -> String {
     let mut text = String::new();
@@ -70,13 +89,9 @@ pub fn describe(run: &Run) -> String {
         name => format!(", presentation {name}"),
     };
     let queues = if run.device_queues == 1 { "" } else { "s" };
-    let tcp_locks = match run.tcp_locks {
-        "1" => String::new(),
-        locks => format!(", TCP locks {locks}"),
-    };
     let _ = writeln!(
         text,
-        "{} on {}, {}: {}{presentation}, {}\n{}, lock {}{tcp_locks}, batch {}, {} device queue{queues}\n{}\n",
+        "{} on {}, {}: {}{presentation}, {}\n{}, lock {}{}, batch {}, {} device queue{queues}\n{}\n",
         run.architecture,
         Processors(run.processors),
         Connections(run.connections),
@@ -84,6 +99,7 @@ pub fn describe(run: &Run) -> String {
         run.mode,
         limits(run),
         run.lock,
+        ways(run),
         run.batch,
         run.device_queues,
         agents(run),

@@ -8,7 +8,7 @@ mod words;
 
 pub use error::ConfigError;
 pub use share::{NoShare, Share};
-pub use words::{Agents, Direction, Mode, Presentation, Transport, UnknownWord, Wait};
+pub use words::{Agents, Counts, Direction, Mode, Presentation, Transport, UnknownWord, Wait};
 
 use crate::content::NUMBER_BYTES;
 use braidnet_codec::record::MARK_BYTES;
@@ -67,6 +67,12 @@ pub struct TtcpConfig {
     pub lock: LockKind,
     /// With how many of them TCP guards a connection under `message`; elsewhere it has none (PLP §5.1).
     pub tcp_locks: TcpLocks,
+    /// How references to buffers, modules and sessions are counted.
+    pub counts: Counts,
+    /// Whether each processor keeps free buffers of its own; else all come from one store under a lock (PLP §6).
+    pub caches: bool,
+    /// Whether TCP asks first, for each segment, if its connection is that of the one before (PLP §2.1).
+    pub one_behind: bool,
     /// Most messages that are taken from one place at once, 1 to 1,024.
     pub batch: usize,
     /// How many queues the device has: 1 to as many as processors take from it.
@@ -110,6 +116,9 @@ impl Default for TtcpConfig {
             work: Duration::ZERO,
             lock: LockKind::Adaptive,
             tcp_locks: TcpLocks::One,
+            counts: Counts::Lean,
+            caches: true,
+            one_behind: true,
             batch: 64,
             device_queues: 1,
             agents: Agents::Threads,

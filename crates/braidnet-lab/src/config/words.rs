@@ -105,6 +105,17 @@ words! {
 }
 
 words! {
+    /// How references are counted: to buffers, and where not [`Lean`](Counts::Lean), to modules and sessions (PLP §5.2).
+    Counts, "way to count", "lean, atomic or locked":
+    /// Only where something is shared, and atomically.
+    Lean = "lean",
+    /// Every time, and two on each layer on the way up, by atomic operations.
+    Atomic = "atomic",
+    /// The same under locks.
+    Locked = "locked",
+}
+
+words! {
     /// What the load is.
     Mode, "mode", "bulk or echo":
     /// As many messages as possible.

@@ -10,10 +10,11 @@ use braidnet_device::QueuePair;
 use braidnet_inet::tcp::{Listeners, Tcp, TcpConfig};
 use braidnet_inet::udp::UdpPorts;
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout};
-use braidnet_message::{Arena, Pool};
+use braidnet_message::{Arena, Counts, Keeping, Pool};
 use braidnet_process::{Application, Mailboxes, Plan, Worker};
 use braidnet_stream::{
-    BucketId, ConnectionId, Control, Direction, ModuleId, Parcel, Stream, StreamBuilder, Verb,
+    BucketId, ConnectionId, Control, Direction, ModuleId, Parcel, References, Stream,
+    StreamBuilder, Verb,
 };
 use braidnet_sync::parker::Unparker;
 use braidnet_wire::address::{Address, Tuple};
@@ -40,6 +41,7 @@ pub(super) struct Stack {
     pub(super) layout: Layout,
     pub(super) ports: Arc<UdpPorts>,
     listeners: Arc<Listeners>,
+    references: References,
 }
 
 /// A stack that can be turned.
@@ -92,6 +94,9 @@ impl Host {
         if !config.checksum {
             module = module.leaving_checksums();
         }
+        if !config.one_behind {
+            module = module.without_one_behind();
+        }
         let listeners = module.listeners().clone();
         let Inet {
             mut stream,
@@ -105,11 +110,18 @@ impl Host {
             config.lock,
         );
         let split = top(&mut stream, &layout);
+        let counts = counts(config);
+        let references = stream.counting(counts, config.lock, BUCKETS);
+        let keeping = Keeping {
+            caches: config.caches,
+            counts,
+            lock: config.lock,
+        };
         let plan = Plan {
             stream: stream.build().map_err(StackError::from)?,
             split: Some(split),
             buckets: BUCKETS,
-            arena: Arena::new(memory_bytes(config)),
+            arena: Arena::keeping(memory_bytes(config), keeping),
             queues,
             classify: Arc::new(self.flows),
             lock: config.lock,
@@ -122,7 +134,16 @@ impl Host {
             layout,
             ports,
             listeners,
+            references,
         })
+    }
+}
+
+fn counts(config: &TtcpConfig) -> Counts {
+    match config.counts {
+        crate::config::Counts::Lean => Counts::Lean,
+        crate::config::Counts::Atomic => Counts::Atomic,
+        crate::config::Counts::Locked => Counts::Locked,
     }
 }
 
@@ -183,7 +204,7 @@ impl Stack {
         prefix: &'static str,
         application: &mut dyn FnMut(usize) -> Box<dyn Application>,
     ) -> Result<Turned, LabError> {
-        let stream = self.plan.stream.clone();
+        let (stream, arena) = (self.plan.stream.clone(), self.plan.arena.clone());
         let mut processors = self
             .plan
             .workers(config.architecture, wakers, application)?;
@@ -201,6 +222,8 @@ impl Stack {
                 prefix,
                 stream,
                 counters,
+                arena,
+                references: self.references,
             },
         })
     }

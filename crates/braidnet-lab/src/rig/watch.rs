@@ -4,8 +4,9 @@ use crate::config::{Presentation, Transport, TtcpConfig};
 use crate::far::FarWatch;
 use crate::tally::Scope;
 use braidnet_codec::record::MARK_BYTES;
+use braidnet_message::Arena;
 use braidnet_process::Architecture;
-use braidnet_stream::{Counters, Stream};
+use braidnet_stream::{Counters, References, Stream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub(super) struct WatchedStack {
     pub(super) prefix: &'static str,
     pub(super) stream: Arc<Stream>,
     pub(super) counters: Vec<Arc<Counters>>,
+    pub(super) arena: Arc<Arena>,
+    pub(super) references: References,
 }
 
 /// Who knows what the application has received.
@@ -128,6 +131,13 @@ impl Watch {
             for counters in &stack.counters {
                 counters.collect(&stack.stream, &mut own);
             }
+            for (module, taken) in stack.references.taken() {
+                own.insert(format!("{module}.references"), taken);
+            }
+            own.insert(
+                "buffers.from_store".to_owned(),
+                stack.arena.taken_from_store(),
+            );
             let named = own.into_iter().filter(|(name, _)| !name.ends_with(".hash"));
             all.extend(named.map(|(name, value)| (format!("{}{name}", stack.prefix), value)));
         }
