@@ -64,7 +64,7 @@ pub struct Ttcp {
     #[arg(long, value_name = "N", default_value_t = TcpLocks::One, value_parser = one_of(&TcpLocks::ALL, TcpLocks::name))]
     tcp_locks: TcpLocks,
 
-    /// Measure a second time with every wait for a lock timed, for the figure of synchronisation [CP/MP §3.4.3]
+    /// Measure a second time with locks metered: acquisitions, contention, waits and holds of each class [CP/MP §3.4.3]
     #[arg(long)]
     sync: bool,
 

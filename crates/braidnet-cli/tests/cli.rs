@@ -301,6 +301,7 @@ fn compare_reports_every_cell() {
             "voluntary_switches",
             "involuntary_switches",
             "sync_ns_per_message",
+            "locks_per_message",
             "out_of_order_percent",
             "direction",
             "mode",

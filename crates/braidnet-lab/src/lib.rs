@@ -21,5 +21,5 @@ pub use config::{
     MAX_PROCESSORS, MAX_SIZE, MAX_WORK, MIN_MTU, MIN_WINDOW_BYTES, Mode, NoShare, Presentation,
     Share, Transport, TtcpConfig, UnknownWord, Wait,
 };
-pub use result::{LabError, RttResult, RunResult};
+pub use result::{LabError, LockCost, RttResult, RunResult};
 pub use ttcp::{run, run_watched};

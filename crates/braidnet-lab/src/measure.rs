@@ -88,6 +88,14 @@ thread_local! {
 }
 
 impl Notes {
+    /// Of so many threads, for which there is room from the start.
+    pub(crate) fn of(threads: usize) -> Notes {
+        Notes {
+            threads: Mutex::new(HashMap::with_capacity(threads)),
+            ended: AtomicUsize::new(0),
+        }
+    }
+
     /// What the window cost each thread that noted both of its ends.
     pub(crate) fn costs(&self) -> Vec<Cost> {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,10 +104,7 @@ impl Notes {
             wall_ns: to.wall_ns.saturating_sub(from.wall_ns).max(1),
             cpu_ns: to.cpu_ns.saturating_sub(from.cpu_ns),
             usage: to.usage - from.usage,
-            waited_ns: to
-                .locks
-                .waited_nanos()
-                .saturating_sub(from.locks.waited_nanos()),
+            locks: to.locks - from.locks,
         };
         threads.values().filter_map(whole).map(cost).collect()
     }
@@ -136,8 +141,8 @@ pub(crate) struct Cost {
     pub(crate) wall_ns: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) usage: Usage,
-    /// Time between asking for locks and having them; 0 where that is not metered.
-    pub(crate) waited_ns: u64,
+    /// What its locks cost; nothing where that is not metered.
+    pub(crate) locks: LockSnapshot,
 }
 
 /// One processor of a measurement: its workers, of one stack or of both, turned as one, and metered.

@@ -32,6 +32,9 @@ pub struct RunResult {
     /// Time between asking for a lock and having it, per message; measured only where
     /// [`sync_sampling`](crate::TtcpConfig::sync_sampling) is set, 0 elsewhere.
     pub sync_ns_per_message: f64,
+    /// What locks cost by class ([`LockClass::name`](braidnet_sync::lock::LockClass::name)), per message; those that were taken. Measured
+    /// where `sync_ns_per_message` is.
+    pub locks_per_message: BTreeMap<&'static str, LockCost>,
     /// Of the data segments that reached TCP, those that were not next in order, in percent (PLP table 1). In direction
     /// `send`, of those that left on the wire.
     pub out_of_order_percent: f64,
@@ -42,6 +45,19 @@ pub struct RunResult {
     pub payload_hash: u64,
     /// Counters of the stacks and far ends over the window, by name; those that are not zero.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// What the locks of one class cost.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct LockCost {
+    /// How often one was taken.
+    pub acquisitions: f64,
+    /// How often it was held by somebody else then.
+    pub contended: f64,
+    /// Estimated nanoseconds between asking and having.
+    pub waited_ns: f64,
+    /// Estimated nanoseconds between having and giving back.
+    pub held_ns: f64,
 }
 
 /// One-message round trips.

@@ -2,12 +2,12 @@
 
 use crate::config::{Agents, Mode, TtcpConfig, Wait};
 use crate::measure::{Cost, Metered, Notes, Phase};
-use crate::result::{LabError, RttResult, RunResult};
+use crate::result::{LabError, LockCost, RttResult, RunResult};
 use crate::rig::{Rig, Watch};
 use braidnet_process::{Idle, Running, RunningConfig, Suspended};
 use braidnet_sync::clock::Clock;
 use braidnet_sync::group::{Placement, allowed_processors};
-use braidnet_sync::lock::{Metering, set_metering};
+use braidnet_sync::lock::{LockClass, Metering, set_metering};
 use core::num::{NonZeroU32, NonZeroUsize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ pub(crate) fn meter(
     processors: Vec<Vec<braidnet_process::Worker>>,
     phase: &Arc<Phase>,
 ) -> (Vec<Metered>, Arc<Notes>) {
-    let notes = Arc::new(Notes::default());
+    let notes = Arc::new(Notes::of(processors.len()));
     let metered = processors
         .into_iter()
         .map(|workers| Metered::new(workers, phase.clone(), notes.clone()))
@@ -311,11 +311,9 @@ impl Window {
         let wall_ns = self.to.nanos.saturating_sub(self.from.nanos).max(1);
         let costs: Vec<Cost> = notes.costs();
         // Each thread's rates are those of its own window.
+        let share = |cost: &Cost| wall_ns as f64 / cost.wall_ns as f64;
         let scaled = |of: fn(&Cost) -> u64| -> f64 {
-            costs
-                .iter()
-                .map(|cost| of(cost) as f64 * wall_ns as f64 / cost.wall_ns as f64)
-                .sum()
+            costs.iter().map(|cost| of(cost) as f64 * share(cost)).sum()
         };
         let each = |sum: f64| sum / messages.max(1) as f64;
         let (data, misplaced) = (
@@ -339,7 +337,8 @@ impl Window {
                 .iter()
                 .map(|cost| cost.usage.involuntary_switches)
                 .sum(),
-            sync_ns_per_message: each(scaled(|cost| cost.waited_ns)),
+            sync_ns_per_message: each(scaled(|cost| cost.locks.waited_nanos())),
+            locks_per_message: locks(&costs, |sum, cost| each(sum * share(cost))),
             out_of_order_percent: match ordered && data > 0 {
                 true => misplaced as f64 * 100.0 / data as f64,
                 false => 0.0,
@@ -349,6 +348,25 @@ impl Window {
             counters: counted.filter(|(_, value)| *value > 0).collect(),
         }
     }
+}
+
+/// What the locks of each class cost, over all threads, each figure made one per message by `each`.
+fn locks(costs: &[Cost], each: impl Fn(f64, &Cost) -> f64) -> BTreeMap<&'static str, LockCost> {
+    let mut locks = BTreeMap::new();
+    for class in LockClass::all() {
+        let mut sum = LockCost::default();
+        for cost in costs {
+            let counts = cost.locks.of(class);
+            sum.acquisitions += each(counts.acquisitions as f64, cost);
+            sum.contended += each(counts.contended as f64, cost);
+            sum.waited_ns += each(counts.waited_nanos() as f64, cost);
+            sum.held_ns += each(counts.held_nanos() as f64, cost);
+        }
+        if sum.acquisitions > 0.0 {
+            locks.insert(class.name(), sum);
+        }
+    }
+    locks
 }
 
 fn round_trips(times: &hdrhistogram::Histogram<u64>, result: &RunResult) -> RttResult {

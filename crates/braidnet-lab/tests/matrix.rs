@@ -336,10 +336,20 @@ fn waits_for_locks_are_timed_when_asked_for() {
         sync_sampling: true,
         ..smoke()
     };
-    assert!(run(&config).unwrap().sync_ns_per_message > 0.0);
+    let result = run(&config).unwrap();
+    assert!(result.sync_ns_per_message > 0.0);
+    let connection = result.locks_per_message["connection"];
+    assert!(connection.acquisitions > 0.0 && connection.held_ns > 0.0);
+    assert!(connection.contended <= connection.acquisitions);
+    let waited: f64 = (result.locks_per_message.values())
+        .map(|cost| cost.waited_ns)
+        .sum();
+    assert!((waited - result.sync_ns_per_message).abs() <= 0.001 * waited);
     let config = TtcpConfig {
         sync_sampling: false,
         ..config
     };
-    assert_eq!(run(&config).unwrap().sync_ns_per_message, 0.0);
+    let result = run(&config).unwrap();
+    assert_eq!(result.sync_ns_per_message, 0.0);
+    assert!(result.locks_per_message.is_empty());
 }

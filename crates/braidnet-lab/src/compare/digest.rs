@@ -4,7 +4,7 @@ use super::campaign::Measured;
 use super::config::{Cell, CompareConfig};
 use super::report::{Probe, Repetition, Run};
 use super::statistics::{Summary, median};
-use crate::{Agents, Presentation, Share, TtcpConfig};
+use crate::{Agents, Presentation, RunResult, Share, TtcpConfig};
 use braidnet_process::Architecture;
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) fn runs(config: &CompareConfig, cells: &[Cell], measured: &Measured) 
             bases.insert(line, run.throughput_gbps.median);
         }
         relate(&mut run, bases.get(&line).copied());
-        run.sync_ns_per_message = (measured.sampled.get(cell)).map(|run| run.sync_ns_per_message);
+        tell_locks(&mut run, measured.sampled.get(cell));
         run.payload_hash = hexadecimal(measured.delivered_under(cell).map_or(0, |(_, hash)| hash));
         if let Some(round_trip) = measured.round_trip(cell) {
             run.p50_ns = Some(round_trip.p50_ns);
@@ -89,6 +89,7 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         voluntary_switches: count(|repetition| repetition.voluntary_switches),
         involuntary_switches: count(|repetition| repetition.involuntary_switches),
         sync_ns_per_message: None,
+        locks_per_message: None,
         out_of_order_percent: disordered / messages.max(1) as f64,
         direction: config.direction.name(),
         mode: config.mode.name(),
@@ -126,6 +127,12 @@ fn probed(repetitions: &[&Repetition], figure: fn(&Probe) -> f64) -> Option<f64>
         .map(|(before, after)| (figure(&before) + figure(&after)) / 2.0)
         .collect();
     median(&beside)
+}
+
+/// Fills in what a repetition with locks metered has shown.
+pub(super) fn tell_locks(run: &mut Run, metered: Option<&RunResult>) {
+    run.sync_ns_per_message = metered.map(|metered| metered.sync_ns_per_message);
+    run.locks_per_message = metered.map(|metered| metered.locks_per_message.clone());
 }
 
 /// Fills in what a run is in relation to its base, the same on one processor.

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::statistics::Summary;
-use crate::{RunResult, TtcpConfig};
+use crate::{LockCost, RunResult, TtcpConfig};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -95,6 +95,8 @@ pub struct Run {
     pub involuntary_switches: u64,
     /// Time between asking for a lock and having it, per message, from a repetition of its own. None where there was none.
     pub sync_ns_per_message: Option<f64>,
+    /// What locks cost by class, per message, from the same repetition.
+    pub locks_per_message: Option<BTreeMap<&'static str, LockCost>>,
     /// Segments that were not next in order when they reached TCP, in percent: mean by messages.
     pub out_of_order_percent: f64,
     /// Which way the messages go.

@@ -2,7 +2,7 @@
 
 use super::campaign::Laboratory;
 use super::config::{Connections, Processors};
-use super::digest::{digest, hexadecimal};
+use super::digest::{digest, hexadecimal, tell_locks};
 use super::format;
 use super::report::{Repetition, Run};
 use super::table::{limits, load};
@@ -23,18 +23,18 @@ pub fn single(
         ..config.clone()
     };
     let result = laboratory.run(&plain)?;
-    let sync_ns_per_message = if sampled {
+    let metered = if sampled {
         let timed = TtcpConfig {
             sync_sampling: true,
             ..plain.clone()
         };
-        Some(laboratory.run(&timed)?.sync_ns_per_message)
+        Some(laboratory.run(&timed)?)
     } else {
         None
     };
     let (rtt, hash) = (result.rtt, result.payload_hash);
     let mut run = digest(&plain, &[Repetition::new(result, None, None)], 1);
-    run.sync_ns_per_message = sync_ns_per_message;
+    tell_locks(&mut run, metered.as_ref());
     run.payload_hash = hexadecimal(hash);
     run.p50_ns = rtt.map(|rtt| rtt.p50_ns);
     run.p99_ns = rtt.map(|rtt| rtt.p99_ns);
@@ -157,6 +157,7 @@ pub fn describe(run: &Run) -> String {
             run.payload_hash
         ),
     );
+    locks(run, &mut text);
     counters(run, &mut text);
     text
 }
@@ -178,6 +179,30 @@ fn round_trips(run: &Run, line: &mut dyn FnMut(&str, String)) {
             format::microseconds(run.p999_ns)
         ),
     );
+}
+
+fn locks(run: &Run, text: &mut String) {
+    let locks = run.locks_per_message.iter().flatten();
+    for (index, (class, cost)) in locks.enumerate() {
+        if index == 0 {
+            let _ = writeln!(
+                text,
+                "\n  {:<16}{:>12}{:>12}{:>12}{:>12}  per 1,000 messages",
+                "locks", "taken", "found held", "µs waited", "µs held"
+            );
+        }
+        let _ = write!(text, "    {class:<14}");
+        // Nanoseconds per message are microseconds per 1,000.
+        for figure in [
+            cost.acquisitions * 1e3,
+            cost.contended * 1e3,
+            cost.waited_ns,
+            cost.held_ns,
+        ] {
+            let _ = write!(text, "{:>12}", format::short(figure));
+        }
+        text.push('\n');
+    }
 }
 
 fn counters(run: &Run, text: &mut String) {

@@ -3,9 +3,9 @@
 use super::campaign::{Laboratory, Progress};
 use super::digest::digest;
 use super::report::{Repetition, Run};
-use crate::{LabError, Mode, Presentation, RttResult, RunResult, TtcpConfig};
+use crate::{LabError, LockCost, Mode, Presentation, RttResult, RunResult, TtcpConfig};
 use braidnet_process::Architecture;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// A run with these throughputs, and nothing said of its base.
@@ -114,6 +114,13 @@ impl Laboratory for Planted {
         }
         if config.sync_sampling {
             result.sync_ns_per_message = 7.5;
+            let cost = LockCost {
+                acquisitions: 0.05,
+                contended: 0.01,
+                waited_ns: 7.5,
+                held_ns: 300.0,
+            };
+            result.locks_per_message = BTreeMap::from([("connection", cost)]);
         }
         Ok(result)
     }

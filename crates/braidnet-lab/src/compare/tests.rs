@@ -302,6 +302,13 @@ fn one_measurement_has_the_fields_of_a_run() {
     assert!(text.contains("40.0 Gbit/s, 66,667 messages/s"), "{text}");
     let sampled = single(&mut laboratory, &config, true).expect("everything is planted");
     assert_eq!(sampled.sync_ns_per_message, Some(7.5));
+    let text = describe(&sampled);
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("    connection"))
+        .expect("a row for the class");
+    let figures: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(figures, ["connection", "50.0", "10.0", "7.50", "300"]);
     let echo = TtcpConfig {
         mode: Mode::Echo,
         ..TtcpConfig::default()
