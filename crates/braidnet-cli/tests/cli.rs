@@ -127,8 +127,8 @@ fn what_cannot_be_is_refused_with_a_sentence_and_2() {
             "[possible values: task, connection, message]",
         ),
         (
-            &["ttcp", "--lock", "ticket"],
-            "[possible values: adaptive, mcs]",
+            &["ttcp", "--lock", "bakery"],
+            "[possible values: adaptive, tas, ticket, mcs]",
         ),
         (
             &["ttcp", "--congestion", "newreno"],

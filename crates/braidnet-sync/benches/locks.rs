@@ -223,7 +223,7 @@ fn table(
 /// How long a lock that sixteen threads want may take from one to the next, and over the adaptive lock in the same run. A wake-up takes
 /// 5 to 30 µs; a time slice, of which a convoy would take one or more each time, some milliseconds.
 const MOST_HANDOVER: Duration = Duration::from_micros(200);
-const MOST_OVER_ADAPTIVE: f64 = 2_000.0;
+const MOST_OVER_ADAPTIVE: f64 = 1_000.0;
 
 /// # Panics
 ///
