@@ -165,6 +165,8 @@ counters! {
     NO_BUFFER = "no_buffer",
     /// Not taken: the data of a segment that would only be kept, while the stack's memory is used up.
     TEXT_REFUSED = "text_refused",
+    /// Reset: a panic inside has poisoned their bucket.
+    POISONED = "poisoned",
     /// Put off: no buffer for what the application is to be told; it is told when there is one.
     UNTOLD = "untold",
 }
@@ -222,6 +224,10 @@ impl Module for Tcp {
 
     fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {
         self.deadlines(state.of::<Table>(), cx);
+    }
+
+    fn poisoned(&self, old: &mut dyn State, fresh: &mut dyn State, cx: &mut Context<'_>) {
+        self.reset_all(old.of::<Table>(), fresh.of::<Table>(), cx);
     }
 
     fn after(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {

@@ -10,6 +10,8 @@ use crate::queues::{QueueId, Queues, reserve};
 use crate::stream::{Links, Stream};
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_wire::time::Instant;
+use core::panic::AssertUnwindSafe;
+use std::panic::{catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// A message on its way to a function that another processor must run.
@@ -148,7 +150,7 @@ impl Cluster {
         let lowest = stream.entry(ModuleId(0), Direction::Up);
         Cluster {
             lowest: (lowest.bit() & here != 0).then_some(lowest),
-            pass: Pass::new(stream, here, buckets),
+            pass: Pass::new(stream, here, modules, buckets),
             pool: Pool::new(arena),
             queues: Queues::new(),
             counters: Counters::new(stream),
@@ -213,6 +215,12 @@ impl Cluster {
 
     /// Takes what the tail has received and works until nothing is left to do at time `now`: what has come, what was put,
     /// what is due, and all that follows from it.
+    ///
+    /// A panic of a module inside a bucket's perimeter is caught: a fresh bucket takes the place of that bucket, whose connections are reset
+    /// ([`Module::poisoned`](crate::Module::poisoned)).
+    ///
+    /// # Panics
+    /// If a module does outside every perimeter.
     #[inline]
     pub fn turn(&mut self, now: Instant, tail: &mut impl Tail) {
         let mut pool = self.pool.bind();
@@ -227,19 +235,31 @@ impl Cluster {
             links: Links::NONE,
             deadline: Instant::MAX,
         };
-        self.pass.expire(&mut cx);
-        let mut first = None;
-        if let Some(lowest) = self.lowest {
-            // Behind what has come another way.
-            if lowest.is_in(cx.queues.ready()) {
-                cx.queues.exchange(lowest, &mut self.outer);
+        let mut received = false;
+        let is_busy = loop {
+            // What a panic may leave half done, `recover` makes whole, or the panic goes on.
+            let worked = catch_unwind(AssertUnwindSafe(|| {
+                self.pass.expire(&mut cx);
+                let mut first = None;
+                if let Some(lowest) = self.lowest.filter(|_| !received) {
+                    received = true;
+                    // Behind what has come another way.
+                    if lowest.is_in(cx.queues.ready()) {
+                        cx.queues.exchange(lowest, &mut self.outer);
+                    }
+                    tail.receive(cx.pool, &mut self.outer);
+                    if !self.outer.is_empty() {
+                        first = Some(lowest);
+                    }
+                }
+                self.pass.run(&mut cx, tail, first, &mut self.outer)
+            }));
+            match worked {
+                Ok(is_busy) => break is_busy,
+                Err(_) if self.pass.recover(&mut cx, now, &mut self.outer) => {}
+                Err(panic) => resume_unwind(panic),
             }
-            tail.receive(cx.pool, &mut self.outer);
-            if !self.outer.is_empty() {
-                first = Some(lowest);
-            }
-        }
-        let is_busy = self.pass.run(&mut cx, tail, first, &mut self.outer);
+        };
         // What is other pools' goes home in full batches, or with a turn that has time; what is used here again stays until
         // the processor rests.
         if !is_busy {

@@ -9,6 +9,8 @@ use braidnet_message::Run;
 pub(crate) struct Groups {
     runs: Vec<(BucketId, Run)>,
     used: usize,
+    /// The first of them that is still to come.
+    next: usize,
     /// For each bucket its group in this batch, plus one.
     of_bucket: Vec<u16>,
 }
@@ -21,6 +23,7 @@ impl Groups {
         Groups {
             runs: Vec::new(),
             used: 0,
+            next: 0,
             of_bucket: vec![0; buckets as usize],
         }
     }
@@ -57,20 +60,19 @@ impl Groups {
         }
     }
 
-    /// The groups; what is left in them is dropped with the next batch.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (BucketId, &mut Run)> {
-        self.runs[..self.used]
-            .iter_mut()
-            .map(|(bucket, run)| (*bucket, run))
-    }
-
-    /// Makes ready for the next batch.
-    pub(crate) fn clear(&mut self) {
-        for (bucket, run) in &mut self.runs[..self.used] {
-            self.of_bucket[bucket.index()] = 0;
+    /// The next group: its bucket, and its messages in the place of what is in `run`, which is dropped. `None` after the last.
+    #[inline]
+    pub(crate) fn next(&mut self, run: &mut Run) -> Option<BucketId> {
+        if self.next == self.used {
             run.clear();
+            (self.used, self.next) = (0, 0);
+            return None;
         }
-        self.used = 0;
+        let (bucket, group) = &mut self.runs[self.next];
+        run.take_over(group);
+        self.of_bucket[bucket.index()] = 0;
+        self.next += 1;
+        Some(*bucket)
     }
 }
 
@@ -94,11 +96,10 @@ mod tests {
                     run.push(message);
                 }
                 groups.fill(&mut run);
-                let grouped: Vec<(u16, Vec<u64>)> = groups
-                    .iter_mut()
-                    .map(|(bucket, run)| (bucket.0, run.drain().map(|message| message.position()).collect()))
-                    .collect();
-                groups.clear();
+                let mut grouped: Vec<(u16, Vec<u64>)> = Vec::new();
+                while let Some(bucket) = groups.next(&mut run) {
+                    grouped.push((bucket.0, run.iter().map(|message| message.position()).collect()));
+                }
                 let mut expected: Vec<(u16, Vec<u64>)> = Vec::new();
                 for (position, bucket) in buckets.iter().enumerate() {
                     match expected.iter_mut().find(|(of, _)| of == bucket) {

@@ -33,6 +33,7 @@ pub mod map;
 pub mod module;
 mod pass;
 pub mod perimeter;
+mod poison;
 pub mod processor;
 pub mod queue;
 mod queues;

@@ -164,6 +164,14 @@ pub trait Module: Send + Sync + 'static {
         let _ = (state, cx);
     }
 
+    /// Called inside the perimeter when a panic of some module has poisoned the bucket: `old` is the module's state as that left it, fit for
+    /// finding out whom it concerns, and is dropped afterwards; `fresh`, made by [`open`](Module::open), takes its place. What
+    /// kept connections resets them, and tells its neighbours, who may be elsewhere and not poisoned. A panic in here is the
+    /// end of the telling and nothing else.
+    fn poisoned(&self, old: &mut dyn State, fresh: &mut dyn State, cx: &mut Context<'_>) {
+        let _ = (old, fresh, cx);
+    }
+
     /// Called inside the perimeter when a time asked for with [`Context::wake_at`] has come. It may come early or for
     /// nothing, and must ask again for whatever is still to come.
     fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {

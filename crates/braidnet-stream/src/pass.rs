@@ -1,16 +1,18 @@
 //! The working through of a cluster's queues.
 
 use crate::bucket::{Bucket, BucketId};
-use crate::cluster::{Parcel, Tail};
+use crate::cluster::{ModuleSet, Parcel, Tail};
 use crate::context::Context;
 use crate::groups::Groups;
 use crate::perimeter::{Buckets, Store};
+use crate::poison;
 use crate::queues::{QueueId, Queues, Stage, reserve};
 use crate::session::Session;
 use crate::stream::{Site, Step, Stream};
 use crate::wheel::{TimerId, Wheel};
 use braidnet_message::{Message, Run};
 use braidnet_wire::time::Instant;
+use std::collections::VecDeque;
 
 /// What a cluster's passes need beside the buckets, the buffers and the queues.
 pub(crate) struct Work {
@@ -20,8 +22,10 @@ pub(crate) struct Work {
     entries: Vec<Option<TimerId>>,
     /// Nothing in the wheel is due before this time.
     pub(crate) due_at: Instant,
-    due: Vec<BucketId>,
+    due: VecDeque<BucketId>,
     groups: Groups,
+    /// The queue that they came out of.
+    grouped: QueueId,
     /// Empty between uses; kept for its memory.
     spare: Run,
     /// Likewise, for what waits for the cores of other buckets while one is entered.
@@ -38,8 +42,9 @@ impl Work {
             wheel: Wheel::new(Instant::ZERO),
             entries: vec![None; buckets as usize],
             due_at: Instant::MAX,
-            due: Vec::with_capacity(64),
+            due: VecDeque::with_capacity(64),
             groups: Groups::new(buckets),
+            grouped: QueueId::TAIL,
             spare: Run::new(),
             aside: Vec::new(),
             draining: Vec::with_capacity(64),
@@ -169,6 +174,8 @@ pub(crate) struct Pass {
     here: u64,
     /// Those of them that are cores.
     cores: u64,
+    /// The modules that they are of, and all others that are turned here.
+    modules: ModuleSet,
     pub(crate) buckets: Buckets,
     pub(crate) work: Work,
     /// Empty whenever no core runs on it; kept for its memory.
@@ -180,9 +187,10 @@ pub(crate) type Came<'a, 'c> = (&'c Site, &'a mut Run);
 
 impl Pass {
     /// Over these buckets, where the functions of the queues of the mask `here` are turned.
-    pub(crate) fn new(stream: &Stream, here: u64, buckets: Buckets) -> Pass {
+    pub(crate) fn new(stream: &Stream, here: u64, modules: ModuleSet, buckets: Buckets) -> Pass {
         Pass {
             here,
+            modules,
             cores: stream.cores() & here,
             work: Work::new(buckets.count()),
             buckets,
@@ -212,12 +220,11 @@ impl Pass {
 
     #[inline(never)]
     fn expire_due(&mut self, cx: &mut Context<'_>) {
-        let mut due = core::mem::take(&mut self.work.due);
-        self.work.wheel.advance(cx.now, |bucket| due.push(bucket));
-        for bucket in due.drain(..) {
+        let Work { wheel, due, .. } = &mut self.work;
+        wheel.advance(cx.now, |bucket| due.push_back(bucket));
+        while let Some(bucket) = self.work.due.pop_front() {
             self.enter(cx, bucket, None);
         }
-        self.work.due = due;
         self.work.due_at = self.work.wheel.next_deadline().unwrap_or(Instant::MAX);
     }
 
@@ -310,13 +317,11 @@ impl Pass {
     /// The same for a run of several buckets.
     #[inline(never)]
     fn serve_groups<'c>(&mut self, cx: &mut Context<'c>, site: &'c Site, run: &mut Run) {
-        let mut groups = core::mem::take(&mut self.work.groups);
-        groups.fill(run);
-        for (bucket, run) in groups.iter_mut() {
+        self.work.groups.fill(run);
+        self.work.grouped = site.queue;
+        while let Some(bucket) = self.work.groups.next(run) {
             self.enter(cx, bucket, Some((site, run)));
         }
-        groups.clear();
-        self.work.groups = groups;
     }
 
     /// Enters the perimeter of a bucket: with what came for a core, or because its time has come.
@@ -359,6 +364,9 @@ impl Pass {
             // Another processor that was here before may have read the clock later.
             let later = guarded.later(cx.now);
             let read = core::mem::replace(&mut cx.now, later);
+            if core::mem::replace(&mut guarded.is_inside, true) {
+                poison::replace(&mut guarded.bucket, self.modules, cx);
+            }
             Session {
                 bucket: &mut guarded.bucket,
                 cores: self.cores,
@@ -366,6 +374,7 @@ impl Pass {
                 work,
             }
             .run(came, inner);
+            guarded.is_inside = false;
             cx.now = read;
             if draining || cx.queues.count(outgoing) == before {
                 return;
@@ -378,6 +387,54 @@ impl Pass {
                 });
             }
         });
+    }
+
+    /// After a panic in the turn of time `now`: whether it was inside a bucket, which has been replaced then. The pass can go on with what
+    /// is not lost with that; `run` is what it was working on.
+    #[cold]
+    pub(crate) fn recover(&mut self, cx: &mut Context<'_>, now: Instant, run: &mut Run) -> bool {
+        let Some(id) = cx.bucket.take() else {
+            return false;
+        };
+        cx.now = now;
+        run.clear();
+        self.inner.clear();
+        // What is inside belongs to the bucket; what came from outside for others has been set aside.
+        let mut inside = cx.queues.ready() & self.cores;
+        while let Some(queue) = QueueId::lowest(inside) {
+            inside &= !queue.bit();
+            cx.queues.exchange(queue, run);
+            run.clear();
+        }
+        // What was taken out of its queue first comes first.
+        let (grouped, aside) = (self.work.grouped, self.work.aside.len());
+        while self.work.groups.next(run).is_some() {
+            cx.queues.append(grouped, run);
+        }
+        self.work.put_back(cx.queues, aside);
+        if !self.work.due.is_empty() {
+            self.work.due_at = Instant::ZERO;
+        }
+        match &mut self.buckets.0 {
+            Store::Private(buckets) => {
+                if let Some(bucket) = buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
+                    poison::replace(bucket, self.modules, cx);
+                    self.work.arm(bucket);
+                }
+            }
+            Store::Shared(buckets) => {
+                if let Some(shared) = buckets.get(id.index()) {
+                    shared.enter(|guarded| {
+                        // Unless somebody else has been there since.
+                        if core::mem::replace(&mut guarded.is_inside, false) {
+                            poison::replace(&mut guarded.bucket, self.modules, cx);
+                            self.work.arm(&mut guarded.bucket);
+                        }
+                    });
+                }
+            }
+        }
+        true
     }
 
     /// Stops carrying for the shared buckets whose messages have all gone; whether more was left for us.

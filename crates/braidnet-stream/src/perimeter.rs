@@ -38,6 +38,8 @@ pub(crate) struct Guarded {
     /// The latest time at which it was entered: for those inside, time never goes back.
     now: Instant,
     pub(crate) outbox: Outbox<(QueueId, Message)>,
+    /// Whether somebody is inside, or has not come out: then the bucket is [poisoned](crate::poison).
+    pub(crate) is_inside: bool,
 }
 
 impl Buckets {
@@ -71,6 +73,7 @@ impl Buckets {
                     bucket,
                     now: Instant::ZERO,
                     outbox: Outbox::new(),
+                    is_inside: false,
                 };
                 SharedBucket {
                     guarded: Lock::new(lock, LockClass::Connection, guarded),

@@ -97,7 +97,11 @@ impl<'c> Session<'_, 'c> {
 
 /// Tells the context that a module is called for itself: settling, or because its time has come.
 #[inline]
-fn attend<'c>(cx: &mut Context<'c>, module: ModuleId, direction: Direction) -> &'c Entry {
+pub(crate) fn attend<'c>(
+    cx: &mut Context<'c>,
+    module: ModuleId,
+    direction: Direction,
+) -> &'c Entry {
     let entry = cx.stream.module(module);
     cx.direction = direction;
     cx.links = &entry.core_links;

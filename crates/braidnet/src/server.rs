@@ -332,7 +332,8 @@ impl<Driver> Server<Driver> {
 }
 
 impl Server {
-    /// Whether a processor has panicked. Its connections are lost then, and others may wait for it in vain: stop.
+    /// Whether a processor has panicked outside every bucket, in a [`DatagramService`], say. Its connections are lost then, and others may
+    /// wait for it in vain: stop. A [`Session`](crate::Session) that panics breaks none.
     pub fn is_broken(&self) -> bool {
         self.driver.has_finished_one()
     }

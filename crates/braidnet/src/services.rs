@@ -22,6 +22,9 @@ pub trait Service: Send + Sync + 'static {
 
 /// One connection's side of a service.
 ///
+/// A session that panics poisons its bucket: all connections of the bucket are reset, and their sessions dropped, since nobody knows how far
+/// any of them got. Other buckets, and the processor, go on (`services.poisoned` counts).
+///
 /// The peer may send as much as the window lets it until [`Io::took`] says that the application has done with what came:
 /// a session that does not take slows its peer down, and nothing else. When the connection is gone the session is dropped.
 pub trait Session: Send {
@@ -224,6 +227,9 @@ const NO_SESSION: Counter = Counter(3);
 /// Put off: no buffer for what TCP is to be told.
 const NO_BUFFER: Counter = Counter(4);
 
+/// Reset: a panic of a session, or below, has poisoned their bucket.
+const POISONED: Counter = Counter(5);
+
 /// How long what TCP is to be told waits for a buffer.
 const RETRY: Duration = Duration::from_millis(20);
 
@@ -364,6 +370,24 @@ impl Sessions {
         }
     }
 
+    /// Takes the place of others, none of whose sessions is let do anything any more: their connections are reset, and dropped when TCP
+    /// says so.
+    fn succeed(&mut self, other: &mut Sessions, cx: &mut Context<'_>) {
+        self.entries = core::mem::take(&mut other.entries);
+        let mut poisoned: Vec<Box<dyn Session>> = Vec::new();
+        for entry in self.entries.iter_mut().flatten() {
+            poisoned.push(core::mem::replace(&mut entry.session, Box::new(Nobody)));
+            let slot = &mut entry.slot;
+            (slot.taken, slot.wake_at) = (0, Instant::MAX);
+            (slot.asks, slot.closing, slot.listed) = (Some(Verb::Abort), true, true);
+            self.listed.push(slot.id.slot() as u32);
+        }
+        cx.count(POISONED, poisoned.len() as u64);
+        self.tell(cx);
+        // Last, for this is others' code.
+        drop(poisoned);
+    }
+
     /// Tells TCP what the sessions took and ask for. What finds no buffer is told later.
     fn tell(&mut self, cx: &mut Context<'_>) {
         while let Some(&index) = self.listed.last() {
@@ -436,7 +460,14 @@ impl Module for Services {
     }
 
     fn counters(&self) -> &'static [&'static str] {
-        &["opened", "closed", "no_service", "no_session", "no_buffer"]
+        &[
+            "opened",
+            "closed",
+            "no_service",
+            "no_session",
+            "no_buffer",
+            "poisoned",
+        ]
     }
 
     fn open(&self, _: BucketId) -> Box<dyn State> {
@@ -461,6 +492,10 @@ impl Module for Services {
 
     fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {
         state.of::<Sessions>().wake(cx);
+    }
+
+    fn poisoned(&self, old: &mut dyn State, fresh: &mut dyn State, cx: &mut Context<'_>) {
+        fresh.of::<Sessions>().succeed(old.of(), cx);
     }
 }
 

@@ -3,8 +3,8 @@
 use super::connection::{Connection, Departures, Segment};
 use super::table::Table;
 use super::{
-    CLOSED, DATA_SEGMENTS_IN, OUT_OF_ORDER, OWN, SEGMENTS_IN, SEGMENTS_OUT, STALE, TEXT_REFUSED,
-    Tcp, UNTOLD, WALKS,
+    CLOSED, DATA_SEGMENTS_IN, OUT_OF_ORDER, OWN, POISONED, SEGMENTS_IN, SEGMENTS_OUT, STALE,
+    TEXT_REFUSED, Tcp, UNTOLD, WALKS,
 };
 use crate::notes::Arrival;
 use braidnet_message::{Kind, Message, Run, Scarcity};
@@ -358,9 +358,32 @@ impl Tcp {
     /// Removes a connection and tells the head, and the peer where it is to hear of it.
     #[cold]
     pub(super) fn gone(&self, slot: usize, why: u32, table: &mut Table, cx: &mut Context<'_>) {
-        let Some(mut connection) = table.remove(slot) else {
-            return;
-        };
+        if let Some(connection) = table.remove(slot) {
+            self.end(connection, why, table, cx);
+        }
+    }
+
+    /// Resets every connection of a poisoned table; `fresh` takes its place.
+    #[cold]
+    pub(super) fn reset_all(&self, old: &mut Table, fresh: &mut Table, cx: &mut Context<'_>) {
+        for mut connection in fresh.succeed(old) {
+            cx.count(POISONED, 1);
+            connection.tcb.abort();
+            self.end(connection, Control::RESET, fresh, cx);
+        }
+        if !fresh.untold.is_empty() {
+            self.catch_up(fresh, cx);
+        }
+    }
+
+    /// Tells the head, and the peer where it is to hear of it, that a connection is no more.
+    fn end(
+        &self,
+        mut connection: Box<Connection>,
+        why: u32,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
         cx.count(CLOSED, 1);
         // All that a connection at its end has left to say is a RST (RFC 9293 §3.6.1); nobody will ask it again.
         if connection.tcb.state() == State::Closed && send_segment(&mut connection, cx) {

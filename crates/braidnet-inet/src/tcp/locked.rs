@@ -263,6 +263,15 @@ impl Module for LockedTcp {
         self.inside(needs, cx, |cx| self.tcp.core(state, direction, run, cx));
     }
 
+    fn poisoned(
+        &self,
+        old: &mut dyn ModuleState,
+        fresh: &mut dyn ModuleState,
+        cx: &mut Context<'_>,
+    ) {
+        self.inside(Needs::all(), cx, |cx| self.tcp.poisoned(old, fresh, cx));
+    }
+
     fn settle(&self, state: &mut dyn ModuleState, cx: &mut Context<'_>) {
         self.inside(Needs::all(), cx, |cx| self.tcp.settle(state, cx));
     }

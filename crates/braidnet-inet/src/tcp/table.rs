@@ -141,6 +141,23 @@ impl Table {
         Some(connection)
     }
 
+    /// Takes the place of another table, whose connections it gives. What is still to be told is kept, and so is which tenant of its
+    /// slot each was: what comes for it yet does not reach the next.
+    pub(super) fn succeed(&mut self, other: &mut Table) -> Vec<Box<Connection>> {
+        self.untold = core::mem::take(&mut other.untold);
+        self.free = (0..other.slots.len() as u32).rev().collect();
+        self.slots = (other.slots.iter())
+            .map(|slot| Slot {
+                connection: None,
+                generation: slot.generation.wrapping_add(1),
+                touched: false,
+                deadline: Instant::MAX,
+            })
+            .collect();
+        let slots = other.slots.iter_mut();
+        slots.filter_map(|slot| slot.connection.take()).collect()
+    }
+
     /// Takes the deadline of a slot at or after `from` whose time has come; what it waits for next is known when it settles.
     pub(super) fn take_due(&mut self, from: usize, now: Instant) -> Option<usize> {
         let slot = (from..self.slots.len()).find(|&slot| self.slots[slot].deadline <= now)?;
