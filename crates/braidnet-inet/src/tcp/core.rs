@@ -358,8 +358,8 @@ impl Tcp {
     /// Removes a connection and tells the head, and the peer where it is to hear of it.
     #[cold]
     pub(super) fn gone(&self, slot: usize, why: u32, table: &mut Table, cx: &mut Context<'_>) {
-        if let Some(connection) = table.remove(slot) {
-            self.end(connection, why, table, cx);
+        if let Some(mut connection) = table.remove(slot) {
+            self.end(&mut connection, why, table, cx);
         }
     }
 
@@ -369,7 +369,7 @@ impl Tcp {
         for mut connection in fresh.succeed(old) {
             cx.count(POISONED, 1);
             connection.tcb.abort();
-            self.end(connection, Control::RESET, fresh, cx);
+            self.end(&mut connection, Control::RESET, fresh, cx);
         }
         if !fresh.untold.is_empty() {
             self.catch_up(fresh, cx);
@@ -377,16 +377,10 @@ impl Tcp {
     }
 
     /// Tells the head, and the peer where it is to hear of it, that a connection is no more.
-    fn end(
-        &self,
-        mut connection: Box<Connection>,
-        why: u32,
-        table: &mut Table,
-        cx: &mut Context<'_>,
-    ) {
+    fn end(&self, connection: &mut Connection, why: u32, table: &mut Table, cx: &mut Context<'_>) {
         cx.count(CLOSED, 1);
         // All that a connection at its end has left to say is a RST (RFC 9293 §3.6.1); nobody will ask it again.
-        if connection.tcb.state() == State::Closed && send_segment(&mut connection, cx) {
+        if connection.tcb.state() == State::Closed && send_segment(connection, cx) {
             cx.count(SEGMENTS_OUT, 1);
         }
         if connection.announced {

@@ -143,7 +143,7 @@ impl Table {
 
     /// Takes the place of another table, whose connections it gives. What is still to be told is kept, and so is which tenant of its
     /// slot each was: what comes for it yet does not reach the next.
-    pub(super) fn succeed(&mut self, other: &mut Table) -> Vec<Box<Connection>> {
+    pub(super) fn succeed(&mut self, other: &mut Table) -> Vec<Connection> {
         self.untold = core::mem::take(&mut other.untold);
         self.free = (0..other.slots.len() as u32).rev().collect();
         self.slots = (other.slots.iter())
@@ -155,7 +155,9 @@ impl Table {
             })
             .collect();
         let slots = other.slots.iter_mut();
-        slots.filter_map(|slot| slot.connection.take()).collect()
+        slots
+            .filter_map(|slot| Some(*slot.connection.take()?))
+            .collect()
     }
 
     /// Takes the deadline of a slot at or after `from` whose time has come; what it waits for next is known when it settles.
