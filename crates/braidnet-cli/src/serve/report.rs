@@ -177,6 +177,7 @@ const WORK: &[&str] = &[
     "tcp.segments_in",
     "tcp.segments_out",
     "tcp.untold",
+    "tcp.walks",
 ];
 
 /// What was dropped or refused, the most frequent reason first.
