@@ -28,7 +28,7 @@ pub struct Load {
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().warmup)]
     warmup: u64,
 
-    /// Time that a measurement fills, at least: it goes on beyond its messages until then
+    /// Time that a measurement fills, at least: it goes on beyond its messages until then [CP/MP §3.4]
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = units::duration)]
     fill: Duration,
 
@@ -52,7 +52,7 @@ pub struct Stack {
     #[arg(long, value_name = "SIZE", default_value = "4352", value_parser = units::size::<usize>)]
     mtu: usize,
 
-    /// Receive and send window of each connection
+    /// Receive and send window of each connection [CP/MP §3.4]
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = units::size::<u32>)]
     window: u32,
 
@@ -65,7 +65,7 @@ pub struct Stack {
     )]
     checksum: Switch,
 
-    /// Congestion control of our own senders
+    /// Congestion control of our own senders [PLP §2.2]
     #[arg(long, value_name = "NAME", default_value_t = CongestionControl::Cubic, value_parser = one_of(&CongestionControl::ALL, CongestionControl::name))]
     congestion: CongestionControl,
 
@@ -95,11 +95,11 @@ pub struct Stack {
     )]
     one_behind: Switch,
 
-    /// Most messages taken at once; 1 is how the papers did it
+    /// Most messages taken at once; 1 is how the papers did it [PLP §3]
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().batch)]
     batch: usize,
 
-    /// Queues of the device: 1 to as many as processors take from it
+    /// Queues of the device: 1 to as many as processors take from it [CP/MP §3.3.1]
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().device_queues)]
     device_queues: usize,
 

@@ -32,7 +32,7 @@ pub struct Ttcp {
     #[arg(long, value_name = "NAME", default_value_t = Architecture::Connection, value_parser = one_of(&Architecture::ALL, Architecture::name))]
     architecture: Architecture,
 
-    /// How many processors
+    /// How many processors [CP/MP §3.4]
     #[arg(long, value_name = "N", default_value_t = 1)]
     processors: usize,
 
@@ -44,11 +44,11 @@ pub struct Ttcp {
     #[arg(long)]
     thread_per_connection: bool,
 
-    /// What carries the messages
+    /// What carries the messages [PLP §2.2]
     #[arg(long, value_name = "NAME", default_value_t = Transport::Tcp, value_parser = one_of(Transport::ALL, Transport::name))]
     transport: Transport,
 
-    /// What stands between transport and application
+    /// What stands between transport and application [CP/MP §3.2]
     #[arg(long, value_name = "NAME", default_value_t = Presentation::None, value_parser = one_of(Presentation::ALL, Presentation::name))]
     presentation: Presentation,
 
@@ -56,7 +56,7 @@ pub struct Ttcp {
     #[arg(long, value_name = "NAME", default_value_t = Direction::Receive, value_parser = one_of(Direction::ALL, Direction::name))]
     direction: Direction,
 
-    /// As many messages as possible, or one-message round trips between two whole stacks
+    /// As many messages as possible, or one-message round trips between two whole stacks [DEMUX §4]
     #[arg(long, value_name = "NAME", default_value_t = Mode::Bulk, value_parser = one_of(Mode::ALL, Mode::name))]
     mode: Mode,
 

@@ -116,6 +116,22 @@ fn help_teaches() {
     assert!(answer(&["--version"]).starts_with("braidnet "));
 }
 
+/// A knob is there because a paper measured it, or says what the papers left open.
+#[test]
+fn every_knob_of_a_measurement_names_its_section() {
+    let help = answer(&["ttcp", "--help"]);
+    let knobs: Vec<&str> = help.split("\n      --").skip(1).collect();
+    assert!(knobs.len() >= 25, "{help}");
+    for knob in knobs {
+        // However wide the terminal is that it was wrapped for.
+        let knob = knob.split_whitespace().collect::<Vec<_>>().join(" ");
+        let name = knob.split_whitespace().next().unwrap_or_default();
+        let cites = ["[CP/MP §", "[PLP §", "[PPF §", "[DEMUX §", "[ASX §"];
+        let names_one = cites.iter().any(|cite| knob.contains(cite));
+        assert!(names_one || name == "json", "--{knob}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence_and_2() {
     let rows: [(&[&str], &str); 20] = [
