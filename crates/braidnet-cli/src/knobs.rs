@@ -4,7 +4,7 @@ use crate::choices::{Switch, one_of};
 use crate::units;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::CongestionControl;
-use braidnet_lab::{Agents, Counts, Share, TtcpConfig, Wait};
+use braidnet_lab::{Agents, Counts, Order, Perimeter, Share, TtcpConfig, Wait};
 use clap::Args;
 use std::time::Duration;
 
@@ -95,6 +95,14 @@ pub struct Stack {
     )]
     one_behind: Switch,
 
+    /// Under `message`, wait for that lock, or leave the work with whoever is inside [DEMUX §3.2.2]
+    #[arg(long, value_name = "NAME", default_value_t = Perimeter::Locked, value_parser = one_of(Perimeter::ALL, Perimeter::name))]
+    perimeter: Perimeter,
+
+    /// What of the order of arrival reaches TCP under `message` [PLP §4.1]
+    #[arg(long, value_name = "NAME", default_value_t = Order::None, value_parser = one_of(Order::ALL, Order::name))]
+    order: Order,
+
     /// Most messages taken at once; 1 is how the papers did it [PLP §3]
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().batch)]
     batch: usize,
@@ -138,6 +146,8 @@ impl Knobs {
             counts: self.stack.counts,
             caches: self.stack.caches.is_on(),
             one_behind: self.stack.one_behind.is_on(),
+            perimeter: self.stack.perimeter,
+            order: self.stack.order,
             batch: self.stack.batch,
             device_queues: self.stack.device_queues,
             agents: self.stack.agents,

@@ -2,11 +2,10 @@
 
 use crate::seats::processor_of;
 use braidnet_inet::tcp::TcpLocks;
-use braidnet_stream::BucketId;
 use braidnet_stream::junction::{
     Assignment, Full, Junction, Order, Perimeter, Placement, Position,
 };
-use braidnet_sync::lock::LockKind;
+use braidnet_stream::{Arrival, BucketId, Exclusion};
 use core::fmt;
 use core::str::FromStr;
 
@@ -21,14 +20,18 @@ pub enum Architecture {
     /// Processors are bound to messages: each takes any message and escorts it up the whole stack; connections are behind
     /// locks (CP/MP §3.3.2).
     Message,
+    /// Processors are bound to connections, as under [`Connection`](Architecture::Connection), until one of them has nothing to do: it
+    /// then takes messages of another's connections, which are entered by delegation meanwhile.
+    Braid,
 }
 
 impl Architecture {
     /// All of them.
-    pub const ALL: [Architecture; 3] = [
+    pub const ALL: [Architecture; 4] = [
         Architecture::Task,
         Architecture::Connection,
         Architecture::Message,
+        Architecture::Braid,
     ];
 
     /// Its name on the command line and in reports.
@@ -37,6 +40,7 @@ impl Architecture {
             Architecture::Task => "task",
             Architecture::Connection => "connection",
             Architecture::Message => "message",
+            Architecture::Braid => "braid",
         }
     }
 
@@ -55,7 +59,7 @@ impl Architecture {
     /// The placement of junctions that it is, on so many processors.
     ///
     /// `clusters` names the highest module of the lower and the lowest of the upper cluster, between which
-    /// [`Task`](Architecture::Task) puts its queues; `lock` is the kind that [`Message`](Architecture::Message) uses.
+    /// [`Task`](Architecture::Task) puts its queues; `exclusion` and `arrival` are what [`Message`](Architecture::Message) uses.
     ///
     /// # Errors
     /// A [`Refusal`] that says why this cannot be.
@@ -63,7 +67,8 @@ impl Architecture {
         self,
         processors: usize,
         clusters: Option<(&str, &str)>,
-        lock: LockKind,
+        exclusion: Exclusion,
+        arrival: Arrival,
     ) -> Result<Placement, Refusal> {
         if processors == 0 {
             return Err(Refusal::NoProcessor);
@@ -90,10 +95,25 @@ impl Architecture {
                 vec![above_driver(
                     Assignment::Any,
                     everyone,
-                    Order::None,
+                    match arrival {
+                        Arrival::AsItComes => Order::None,
+                        Arrival::Numbered => Order::Numbered,
+                    },
                     Full::PushBack,
                 )],
-                Perimeter::Locked(lock),
+                match exclusion {
+                    Exclusion::Lock(lock) => Perimeter::Locked(lock),
+                    Exclusion::Delegation => Perimeter::Delegated,
+                },
+            ),
+            Architecture::Braid => (
+                vec![above_driver(
+                    Assignment::PacketFilter,
+                    everyone,
+                    Order::Numbered,
+                    Full::PushBack,
+                )],
+                Perimeter::Leased,
             ),
             Architecture::Task => {
                 let Some((lower, upper)) = clusters else {
@@ -183,7 +203,7 @@ pub fn top_processor_of(
 ) -> Option<usize> {
     match architecture {
         Architecture::Message => None,
-        Architecture::Connection => Some(processor_of(bucket, processors)),
+        Architecture::Connection | Architecture::Braid => Some(processor_of(bucket, processors)),
         Architecture::Task => {
             let pipelines = Pipelines::of(processors);
             let pipeline = processor_of(bucket, pipelines.count);
@@ -235,7 +255,7 @@ impl fmt::Display for UnknownArchitecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no architecture is called `{}`: choose task, connection or message",
+            "no architecture is called `{}`: choose task, connection, message or braid",
             self.0
         )
     }
@@ -258,7 +278,10 @@ impl FromStr for Architecture {
 mod tests {
     use super::*;
 
+    use braidnet_sync::lock::LockKind;
+
     const CLUSTERS: Option<(&str, &str)> = Some(("tcp", "xdr"));
+    const LOCKED: Exclusion = Exclusion::Lock(LockKind::Adaptive);
 
     #[test]
     fn task_deals_processors_to_pipelines() {
@@ -285,7 +308,7 @@ mod tests {
         for architecture in Architecture::ALL {
             for processors in 1..9 {
                 let placement = architecture
-                    .placement(processors, CLUSTERS, LockKind::Adaptive)
+                    .placement(processors, CLUSTERS, LOCKED, Arrival::AsItComes)
                     .unwrap();
                 let mut serving: Vec<usize> = placement
                     .junctions
@@ -301,13 +324,13 @@ mod tests {
 
     #[test]
     fn refusals_are_reasons() {
-        let lock = LockKind::Adaptive;
+        let arrival = Arrival::AsItComes;
         assert_eq!(
-            Architecture::Task.placement(2, None, lock),
+            Architecture::Task.placement(2, None, LOCKED, arrival),
             Err(Refusal::NothingToSplit)
         );
         assert_eq!(
-            Architecture::Message.placement(0, CLUSTERS, lock),
+            Architecture::Message.placement(0, CLUSTERS, LOCKED, arrival),
             Err(Refusal::NoProcessor)
         );
         for architecture in Architecture::ALL {

@@ -58,7 +58,7 @@ impl<T: Send> Mailbox<T> {
 
 /// Things that a mailbox holds: what a device brings in while its owner is off its processor for some milliseconds. As long as
 /// there is room, who shares a queue with it goes on.
-const MAILBOX: usize = 4096;
+pub(crate) const MAILBOX: usize = 4096;
 
 /// A mailbox for each worker, whom `wakers` wake, and the end at which it takes things out.
 pub(crate) fn mailboxes<'a, T: Send>(
@@ -174,6 +174,23 @@ impl Outward {
                 }
                 self.mailboxes[feed.server].waker.unpark();
             }
+        }
+    }
+
+    /// How many workers there are.
+    pub(crate) fn count(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// Wakes a worker.
+    pub(crate) fn wake(&self, worker: usize) {
+        self.mailboxes[worker].waker.unpark();
+    }
+
+    /// Wakes all.
+    pub(crate) fn wake_all(&self) {
+        for mailbox in &self.mailboxes {
+            mailbox.waker.unpark();
         }
     }
 

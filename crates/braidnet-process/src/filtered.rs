@@ -1,6 +1,6 @@
 //! A receive queue whose packets a packet filter tells apart: several workers take from it, and each gets its own.
 //!
-//! Whoever has the baton polls, keeps its own packets and hands the others' over before it gives the baton back. So every
+//! Whoever has the baton polls, keeps what it can claim and hands the others' over before it gives the baton back. So every
 //! mailbox gets the packets of one queue in their order. A worker's own packets do not pass through its mailbox, so before it
 //! polls it takes out what came earlier; where it cannot have all of that, it does not poll.
 //!
@@ -11,6 +11,7 @@ use crate::exchange::{Mailbox, Owners};
 use crate::plan::Classify;
 use braidnet_device::Receiver;
 use braidnet_message::{Message, Pool, Run, fetch};
+use braidnet_stream::{Claims, Cluster};
 use braidnet_sync::baton::Baton;
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
@@ -66,21 +67,55 @@ pub(crate) struct Filtered {
     pub(crate) queue: Arc<Baton<Sorted>>,
     /// Its own packets that others have found.
     pub(crate) inbox: mpsc::Consumer<Message>,
+    /// How many packets the last visit to a queue found that others have to deal with.
+    pub(crate) handed: usize,
     /// What has been polled. Empty between turns, kept for its memory.
     pub(crate) unsorted: Run,
-    /// Wakes another of those that share the queue.
-    pub(crate) fellow: Unparker,
+    /// Wakes another of those that share the queue; nobody, if it is one worker's own.
+    pub(crate) fellow: Option<Unparker>,
 }
 
 impl Filtered {
     /// Appends packets of this worker to `into`, first those that others have found, then of those that wait in the queue,
     /// unless somebody else is at it. How many it dealt with in all, at most `max`: those that it handed to others count.
-    pub(crate) fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+    pub(crate) fn receive(
+        &mut self,
+        pool: &mut Pool,
+        into: &mut Run,
+        max: usize,
+        claims: &mut Claims<'_>,
+    ) -> usize {
+        let queue = self.queue.clone();
+        self.receive_from(&queue, pool, into, max, claims)
+    }
+
+    /// Appends packets of the queue as they are, where all that can come there is this worker's.
+    pub(crate) fn receive_all(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+        let Some(mut queue) = self.queue.try_take() else {
+            return 0;
+        };
+        // A guest may have found something for others.
+        if !queue.hand_over() {
+            return 0;
+        }
+        queue.receiver.receive(pool, into, max)
+    }
+
+    /// The same out of any queue that is sorted.
+    pub(crate) fn receive_from(
+        &mut self,
+        queue: &Baton<Sorted>,
+        pool: &mut Pool,
+        into: &mut Run,
+        max: usize,
+        claims: &mut Claims<'_>,
+    ) -> usize {
         let before = into.len();
+        self.handed = 0;
         let found = take_out(&mut self.inbox, into, max);
         // Who has enough to do already leaves the queue to others.
         let polled = if found < max {
-            self.poll(pool, into, max - found)
+            self.poll(queue, pool, into, max - found, claims)
         } else {
             Polled::default()
         };
@@ -90,8 +125,15 @@ impl Filtered {
         found + polled.polled
     }
 
-    fn poll(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> Polled {
-        let Some(mut queue) = self.queue.try_take() else {
+    fn poll(
+        &mut self,
+        queue: &Baton<Sorted>,
+        pool: &mut Pool,
+        into: &mut Run,
+        max: usize,
+        claims: &mut Claims<'_>,
+    ) -> Polled {
+        let Some(mut queue) = queue.try_take() else {
             return Polled::default();
         };
         if !queue.hand_over() {
@@ -108,16 +150,21 @@ impl Filtered {
         let polled = queue.receiver.receive(pool, &mut self.unsorted, max);
         self.sorting.filter.classify(&mut self.unsorted);
         for message in self.unsorted.drain() {
-            match self.sorting.owners.lower_of(message.bucket()) {
-                owner if owner == self.me => into.push(message),
-                owner => queue.left[owner].push(message),
+            let bucket = message.bucket();
+            if claims.claim(bucket) {
+                into.push(message);
+            } else {
+                self.handed += 1;
+                queue.left[self.sorting.owners.lower_of(bucket)].push(message);
             }
         }
         queue.hand_over();
         drop(queue);
         if polled == max {
             // There may be more.
-            self.fellow.unpark();
+            self.fellow.iter().for_each(|fellow| {
+                fellow.unpark();
+            });
         }
         Polled { found, polled }
     }
@@ -130,6 +177,26 @@ impl Filtered {
                 .queue
                 .try_take()
                 .is_some_and(|queue| queue.has_waiting())
+    }
+
+    /// If nobody else is at the queue, lets guests in, and moves to `early` all that others have found there for this worker, claimed:
+    /// so it has its place in front of whatever is taken from the queue from then on.
+    pub(crate) fn admit(&mut self, early: &mut Run, cluster: &mut Cluster) -> bool {
+        let Some(mut queue) = self.queue.try_take() else {
+            return false;
+        };
+        if let Some(mut neighbours) = cluster.buckets().neighbours() {
+            neighbours.admit();
+        }
+        while let Some(message) = self.inbox.pop() {
+            early.push(message);
+        }
+        early.extend(queue.left[self.me].drain(..));
+        let mut claims = cluster.claims();
+        for message in early.iter_mut() {
+            claims.claim(message.bucket());
+        }
+        true
     }
 
     /// Whether nothing will ever arrive in the queue again; not known while somebody else is at it.

@@ -1,10 +1,12 @@
 //! How a worker comes by what the device received.
 
-use crate::exchange::{Mailbox, mailboxes};
+use crate::exchange::{MAILBOX, Mailbox, mailboxes};
 use crate::filtered::{Filtered, Sorted, Sorting};
-use crate::plan::PlanError;
+use crate::leased::Leased;
+use crate::plan::{Classify, PlanError};
 use braidnet_device::{QueuePair, Receiver, Transmitter};
 use braidnet_message::{Message, Pool, Run};
+use braidnet_stream::{Claims, Cluster};
 use braidnet_sync::baton::Baton;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::parker::Unparker;
@@ -20,8 +22,11 @@ pub(crate) enum Manner {
     Alone,
     /// They take turns at polling it, and hand each other what is theirs.
     InTurns(Sorting),
-    /// Each asks it, waiting for the lock: the driver of PLP §2.3, called from every processor.
-    Asked(LockKind),
+    /// Each has its own, or takes turns at one, and those of others while it is their guest.
+    Leased(Sorting),
+    /// Each asks it, waiting for the lock: the driver of PLP §2.3, called from every processor. Where runs get numbers, the filter says
+    /// what for.
+    Asked(LockKind, Option<Arc<dyn Classify>>),
 }
 
 /// A receive queue, or a share in one.
@@ -29,8 +34,11 @@ enum Intake {
     Nothing,
     Own(Box<dyn Receiver>),
     Filtered(Filtered),
+    Leased(Box<Leased>),
     Asked {
         queue: Arc<Lock<Box<dyn Receiver>>>,
+        /// Where runs get numbers.
+        filter: Option<Arc<dyn Classify>>,
         /// Wakes another of those that share the queue.
         fellow: Unparker,
     },
@@ -65,20 +73,66 @@ impl Share {
 
     /// Takes memory for runs of so many messages.
     pub(crate) fn reserve(&mut self, messages: usize) {
-        if let Intake::Filtered(filtered) = &mut self.intake {
-            filtered.unsorted = Run::with_capacity(messages);
+        let filtered = match &mut self.intake {
+            Intake::Filtered(filtered) => filtered,
+            Intake::Leased(leased) => &mut leased.own,
+            Intake::Nothing | Intake::Own(_) | Intake::Asked { .. } => return,
+        };
+        filtered.unsorted = Run::with_capacity(messages);
+    }
+
+    /// The seats whose guest the worker is, if it can be one.
+    pub(crate) fn guest_of(&mut self) -> Option<&mut Vec<usize>> {
+        match &mut self.intake {
+            Intake::Leased(leased) => Some(&mut leased.guest_of),
+            _ => None,
+        }
+    }
+
+    /// How many of the packets that it dealt with last it handed to others.
+    pub(crate) fn handed(&self) -> usize {
+        match &self.intake {
+            Intake::Leased(leased) => leased.own.handed,
+            _ => 0,
+        }
+    }
+
+    /// Lets guests in while the worker has its turn at its queue; what is on its way to it from there keeps its place in front of
+    /// what they take. Whether that could be done now.
+    pub(crate) fn admit(&mut self, cluster: &mut Cluster) -> bool {
+        match &mut self.intake {
+            Intake::Leased(leased) if leased.early.is_empty() => {
+                leased.own.admit(&mut leased.early, cluster)
+            }
+            _ => false,
         }
     }
 
     /// Takes up to `max` packets; how many it dealt with. Where there were as many, a fellow is woken: there may be more.
     #[inline]
-    pub(crate) fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+    pub(crate) fn receive(
+        &mut self,
+        pool: &mut Pool,
+        into: &mut Run,
+        max: usize,
+        claims: &mut Claims<'_>,
+    ) -> usize {
         let taken = match &mut self.intake {
             Intake::Nothing => return 0,
             Intake::Own(receiver) => receiver.receive(pool, into, max),
-            Intake::Filtered(filtered) => filtered.receive(pool, into, max),
-            Intake::Asked { queue, fellow } => {
-                let taken = queue.with(|receiver| receiver.receive(pool, into, max));
+            Intake::Filtered(filtered) => filtered.receive(pool, into, max, claims),
+            Intake::Leased(leased) => leased.receive(pool, into, max, claims),
+            Intake::Asked {
+                queue,
+                filter,
+                fellow,
+            } => {
+                let taken = queue.with(|receiver| match filter {
+                    None => receiver.receive(pool, into, max),
+                    Some(filter) => {
+                        take_numbered(&mut **receiver, &**filter, pool, into, max, claims)
+                    }
+                });
                 if taken == max && max > 0 {
                     fellow.unpark();
                 }
@@ -96,6 +150,7 @@ impl Share {
             Intake::Nothing => false,
             Intake::Own(receiver) => receiver.is_gone(),
             Intake::Filtered(filtered) => filtered.is_gone(),
+            Intake::Leased(leased) => leased.own.is_gone(),
             Intake::Asked { queue, .. } => queue.with(|receiver| receiver.is_gone()),
         };
         if gone {
@@ -109,6 +164,7 @@ impl Share {
             Intake::Nothing => false,
             Intake::Own(receiver) => receiver.has_waiting(),
             Intake::Filtered(filtered) => filtered.has_waiting(),
+            Intake::Leased(leased) => leased.own.has_waiting(),
             Intake::Asked { queue, .. } => queue.with(|receiver| receiver.has_waiting()),
         }
     }
@@ -130,6 +186,24 @@ impl Share {
     }
 }
 
+/// Takes packets, and draws the numbers of their runs while it is still this worker's turn.
+fn take_numbered(
+    receiver: &mut dyn Receiver,
+    filter: &dyn Classify,
+    pool: &mut Pool,
+    into: &mut Run,
+    max: usize,
+    claims: &mut Claims<'_>,
+) -> usize {
+    let before = into.len();
+    let taken = receiver.receive(pool, into, max);
+    filter.classify(into);
+    for message in &into.as_slice()[before..] {
+        claims.claim(message.bucket());
+    }
+    taken
+}
+
 /// The device's queues, while they are being shared out.
 pub(crate) struct Sources {
     sources: Vec<Source>,
@@ -148,7 +222,8 @@ struct Source {
 enum Shareable {
     Alone(Option<Box<dyn Receiver>>),
     InTurns(Arc<Baton<Sorted>>, Sorting),
-    Asked(Arc<Lock<Box<dyn Receiver>>>),
+    Leased(Arc<Baton<Sorted>>, Sorting),
+    Asked(Arc<Lock<Box<dyn Receiver>>>, Option<Arc<dyn Classify>>),
 }
 
 impl Sources {
@@ -160,16 +235,32 @@ impl Sources {
         workers: impl Iterator<Item = &'a Unparker>,
     ) -> Result<Sources, PlanError> {
         let (ways, inboxes) = match manner {
-            Manner::InTurns(_) => {
+            Manner::InTurns(_) | Manner::Leased(_) => {
                 let (ways, inboxes) = mailboxes(workers);
                 (ways, inboxes.into_iter().map(Some).collect())
             }
-            Manner::Alone | Manner::Asked(_) => (Vec::new(), workers.map(|_| None).collect()),
+            Manner::Alone | Manner::Asked(..) => (Vec::new(), workers.map(|_| None).collect()),
         };
         let sources = queues
             .map(|(pair, waker)| Source::new(pair, manner, &ways, waker))
             .collect::<Result<_, _>>()?;
         Ok(Sources { sources, inboxes })
+    }
+
+    /// The leased queues by seat, but the one that is this worker's own.
+    fn hosts(&self, own: usize) -> Vec<Option<Arc<Baton<Sorted>>>> {
+        let queues = self.sources.iter().map(|source| match &source.receiver {
+            Shareable::Leased(queue, _) => Some(queue.clone()),
+            _ => None,
+        });
+        let mut queues: Vec<_> = queues.collect();
+        queues[own] = None;
+        // Queues are dealt to the seats in turn.
+        queues
+            .into_iter()
+            .cycle()
+            .take(self.inboxes.len())
+            .collect()
     }
 
     /// The share of worker `me` in a queue; `fellow` wakes another that shares it.
@@ -179,21 +270,41 @@ impl Sources {
         me: usize,
         fellow: &Unparker,
     ) -> Result<Share, PlanError> {
+        let hosts = self.hosts(queue);
+        let is_sole = self.inboxes.len() == self.sources.len();
+        let inbox = &mut self.inboxes[me];
         let source = &mut self.sources[queue];
+        let mut filtered = |queue: &Arc<Baton<Sorted>>, sorting: &Sorting, fellow| {
+            inbox.take().map(|inbox| Filtered {
+                me,
+                handed: 0,
+                sorting: sorting.clone(),
+                queue: queue.clone(),
+                inbox,
+                unsorted: Run::new(),
+                fellow,
+            })
+        };
         let intake = match &mut source.receiver {
             Shareable::Alone(receiver) => receiver.take().map(Intake::Own),
-            Shareable::InTurns(queue, sorting) => self.inboxes[me].take().map(|inbox| {
-                Intake::Filtered(Filtered {
-                    me,
-                    sorting: sorting.clone(),
-                    queue: queue.clone(),
-                    inbox,
-                    unsorted: Run::new(),
-                    fellow: fellow.clone(),
+            Shareable::InTurns(queue, sorting) => {
+                filtered(queue, sorting, Some(fellow.clone())).map(Intake::Filtered)
+            }
+            Shareable::Leased(queue, sorting) => {
+                let own = filtered(queue, sorting, (!is_sole).then(|| fellow.clone()));
+                own.map(|own| {
+                    Intake::Leased(Box::new(Leased {
+                        own,
+                        is_sole,
+                        hosts,
+                        guest_of: Vec::with_capacity(self.inboxes.len()),
+                        early: Run::with_capacity(MAILBOX),
+                    }))
                 })
-            }),
-            Shareable::Asked(queue) => Some(Intake::Asked {
+            }
+            Shareable::Asked(queue, filter) => Some(Intake::Asked {
                 queue: queue.clone(),
+                filter: filter.clone(),
                 fellow: fellow.clone(),
             }),
         };
@@ -228,9 +339,14 @@ impl Source {
                 let sorted = Sorted::new(receiver, ways.to_vec());
                 Shareable::InTurns(Arc::new(Baton::new(sorted)), sorting.clone())
             }
-            Manner::Asked(lock) => {
-                Shareable::Asked(Arc::new(Lock::new(*lock, LockClass::Queue, receiver)))
+            Manner::Leased(sorting) => {
+                let sorted = Sorted::new(receiver, ways.to_vec());
+                Shareable::Leased(Arc::new(Baton::new(sorted)), sorting.clone())
             }
+            Manner::Asked(lock, filter) => Shareable::Asked(
+                Arc::new(Lock::new(*lock, LockClass::Queue, receiver)),
+                filter.clone(),
+            ),
         };
         Ok(Source {
             receiver,
@@ -279,7 +395,7 @@ mod tests {
             receiver: Box::new(Readable(std::io::pipe().unwrap().0)),
             transmitter: pair.transmitter.another().unwrap(),
         };
-        let mut shared = sources(again, Manner::Asked(LockKind::Adaptive)).unwrap();
+        let mut shared = sources(again, Manner::Asked(LockKind::Adaptive, None)).unwrap();
 
         let limit = getrlimit(Resource::Nofile);
         let none = rustix::process::Rlimit {

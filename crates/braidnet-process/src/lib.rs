@@ -9,7 +9,8 @@
 //! |---|---|---|
 //! | [`Task`](Architecture::Task) | between two clusters of modules, one server each, both directions | private to each cluster |
 //! | [`Connection`](Architecture::Connection) | above the driver, packet filter, a queue per processor | private |
-//! | [`Message`](Architecture::Message) | above the driver, every processor asks it | shared, locked |
+//! | [`Message`](Architecture::Message) | above the driver, every processor asks it | shared, by lock or delegation |
+//! | [`Braid`](Architecture::Braid) | above the driver, packet filter, a queue per processor, which others take from while they are its guests | private until another processor asks, then delegated |
 //!
 //! The crate is the only one that spawns threads of the data path. It holds no protocol code.
 #![forbid(unsafe_code)]
@@ -18,9 +19,11 @@ mod architecture;
 mod exchange;
 mod filtered;
 mod intake;
+mod leased;
 mod plan;
 mod running;
 mod seats;
+mod sharing;
 mod tasks;
 mod threads;
 mod worker;

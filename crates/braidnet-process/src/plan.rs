@@ -5,13 +5,13 @@ use crate::exchange::{Feed, Outward, mailboxes};
 use crate::filtered::Sorting;
 use crate::intake::Manner;
 use crate::seats::Seats;
+use crate::sharing::Sharing;
 use crate::worker::Worker;
 use braidnet_device::{DeviceError, QueuePair};
 use braidnet_inet::Flows;
 use braidnet_message::{Arena, Run};
 use braidnet_stream::junction::Placement;
-use braidnet_stream::{Buckets, Cluster, ModuleId, Next, Reserve, Stream};
-use braidnet_sync::lock::LockKind;
+use braidnet_stream::{Arrival, Buckets, Cluster, Exclusion, ModuleId, Next, Reserve, Stream};
 use braidnet_sync::parker::Unparker;
 use braidnet_wire::time::Instant;
 use std::sync::Arc;
@@ -30,8 +30,10 @@ pub struct Plan {
     pub queues: Vec<QueuePair>,
     /// The packet filter: whose bucket a packet belongs to.
     pub classify: Arc<dyn Classify>,
-    /// The kind of lock that shared buckets are behind.
-    pub lock: LockKind,
+    /// How processors keep out of each other's way in shared buckets.
+    pub exclusion: Exclusion,
+    /// What of the order of arrival reaches them.
+    pub arrival: Arrival,
     /// Most messages that a worker takes from one place at once, at least 1.
     pub batch: usize,
     /// Bytes in the queues between clusters at which the lower one stops taking from the device, and at which it starts
@@ -119,7 +121,7 @@ impl Plan {
                 .last()?;
             Some((name(below), name(split)))
         });
-        architecture.placement(processors, clusters, self.lock)
+        architecture.placement(processors, clusters, self.exclusion, self.arrival)
     }
 
     /// The workers of each processor. `wakers` has one for each processor, and says how many there are;
@@ -140,27 +142,50 @@ impl Plan {
             seats.junctions(&self.stream, split, self.water_marks)
         });
         let owners = Arc::new(seats.owners(split));
+        let sorting = Sorting {
+            filter: self.classify.clone(),
+            owners: owners.clone(),
+        };
         let manner = match architecture {
-            Architecture::Message => Manner::Asked(self.lock),
-            Architecture::Task | Architecture::Connection => Manner::InTurns(Sorting {
-                filter: self.classify,
-                owners: owners.clone(),
-            }),
+            Architecture::Message => Manner::Asked(
+                self.exclusion.lock(),
+                (self.arrival == Arrival::Numbered).then_some(self.classify),
+            ),
+            Architecture::Task | Architecture::Connection => Manner::InTurns(sorting),
+            Architecture::Braid => Manner::Leased(sorting),
         };
         let shares = seats.share_out(self.queues, wakers, manner)?;
         let (mailboxes, inboxes) = mailboxes(seats.wakers(wakers));
-        let shared = (architecture == Architecture::Message)
-            .then(|| Buckets::shared(&self.stream, self.buckets, self.lock, |_| true));
+        let (stream, count) = (&self.stream, self.buckets);
+        let mut stores = match architecture {
+            Architecture::Message => {
+                let first = Buckets::shared(stream, count, self.exclusion, self.arrival, |_| true);
+                let others: Vec<_> = (1..wakers.len()).filter_map(|_| first.another()).collect();
+                std::iter::once(first).chain(others).collect()
+            }
+            Architecture::Braid => Buckets::leased(stream, count, wakers.len(), |bucket| {
+                owners.lower_of(bucket.0)
+            }),
+            Architecture::Task | Architecture::Connection => (0..seats.iter().count())
+                .map(|seat| seats.private(seat, stream, count))
+                .collect(),
+        }
+        .into_iter();
+        let runs = match (architecture, self.exclusion) {
+            (Architecture::Braid, _) | (Architecture::Message, Exclusion::Delegation) => {
+                RUNS_OF_OTHERS
+            }
+            _ => RUNS,
+        };
         let mut processors: Vec<Vec<Worker>> = wakers.iter().map(|_| Vec::new()).collect();
         for ((index, seat), (inbox, share)) in seats
             .iter()
             .enumerate()
             .zip(inboxes.into_iter().zip(shares))
         {
-            let buckets = shared
-                .as_ref()
-                .and_then(Buckets::another)
-                .unwrap_or_else(|| seats.private(index, &self.stream, self.buckets));
+            let Some(buckets) = stores.next() else {
+                unreachable!("every seat has its buckets");
+            };
             let (serves, junctions): (Vec<Feed>, Vec<Feed>) =
                 feeds.iter().cloned().partition(|feed| feed.server == index);
             let mut worker = Worker {
@@ -174,8 +199,10 @@ impl Plan {
                 run: Run::new(),
                 parcels: Vec::with_capacity(self.batch),
                 spare: Reserve::default(),
+                sharing: (architecture == Architecture::Braid && wakers.len() > 1)
+                    .then(|| Sharing::new(index)),
             };
-            worker.reserve(RUNS * self.batch.max(1));
+            worker.reserve(runs * self.batch.max(1));
             processors[seat.processor].push(worker);
         }
         Ok(processors)
@@ -184,3 +211,5 @@ impl Plan {
 
 /// Runs are given memory for so many batches: what came by every way in, and what each led to.
 const RUNS: usize = 4;
+/// Where others leave work in a bucket: what several of them brought.
+const RUNS_OF_OTHERS: usize = 16;

@@ -177,10 +177,10 @@ impl Seats {
                 takers: takers.len(),
             });
         }
-        let manner = if count == takers.len() {
-            Manner::Alone
-        } else {
-            manner
+        let manner = match manner {
+            Manner::Leased(_) => manner,
+            _ if count == takers.len() => Manner::Alone,
+            _ => manner,
         };
         let queues = queues.into_iter().zip(takers.iter().copied());
         let mut sources = Sources::new(queues, &manner, self.wakers(wakers))?;

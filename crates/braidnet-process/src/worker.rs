@@ -3,9 +3,10 @@
 use crate::exchange::{Mailboxes, Outward};
 use crate::intake::Share;
 use crate::plan::Application;
+use crate::sharing::{Brought, Sharing};
 use braidnet_message::{Pool, Run};
 use braidnet_stream::junction::QueueJunction;
-use braidnet_stream::{Cluster, Next, Parcel, Processor, Reserve, Tail};
+use braidnet_stream::{Claims, Cluster, Next, Parcel, Processor, Reserve, Tail};
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
 use std::os::fd::BorrowedFd;
@@ -15,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 /// One cluster of modules with its share of the device, its mailbox, the queues that it serves and those that it feeds.
 ///
 /// A turn takes a bounded number of messages from each way in, runs them to completion, and hands over what belongs to
-/// others. It never waits for anybody, except under `message` for a lock.
+/// others. It never waits for anybody, except for a lock where buckets are behind locks.
 pub struct Worker {
     pub(crate) cluster: Cluster,
     pub(crate) share: Share,
@@ -27,6 +28,8 @@ pub struct Worker {
     pub(crate) run: Run,
     pub(crate) parcels: Vec<Parcel>,
     pub(crate) spare: Reserve,
+    /// Where buckets are leased: its dealings with the others.
+    pub(crate) sharing: Option<Sharing>,
 }
 
 impl Worker {
@@ -98,11 +101,11 @@ struct Port<'a> {
 }
 
 impl Tail for Port<'_> {
-    fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run, claims: &mut Claims<'_>) {
         let share = &mut *self.share;
-        self.taken = self
-            .spare
-            .receive(pool, self.max, |pool, max| share.receive(pool, run, max));
+        self.taken = self.spare.receive(pool, self.max, |pool, max| {
+            share.receive(pool, run, max, claims)
+        });
     }
 
     fn transmit(&mut self, run: &mut Run) {
@@ -121,6 +124,9 @@ impl Processor for Worker {
             Some(application) => application.turn(&mut self.cluster, now),
             None => Next::Idle,
         };
+        if let Some(sharing) = &mut self.sharing {
+            sharing.begin(&mut self.cluster, &mut self.share);
+        }
         let held_up = self.cluster.is_backed_up() || self.outward.is_full();
         let mut port = Port {
             share: &mut self.share,
@@ -129,13 +135,29 @@ impl Processor for Worker {
             taken: 0,
         };
         self.cluster.turn(now, &mut port);
-        done += port.taken;
+        let (taken, room) = (port.taken, port.max);
+        done += taken;
         self.provide();
         for parcel in self.cluster.outbound() {
             self.outward.sort(parcel);
         }
         self.outward.deliver();
-        if done > 0 || self.cluster.is_backed_up() || self.outward.is_full() {
+        if let Some(sharing) = &mut self.sharing {
+            let away = self.cluster.away();
+            let brought = Brought {
+                now,
+                own: taken.saturating_sub(self.share.handed() + away),
+                away,
+                is_full: taken >= room && room > 0,
+                is_busy: done > self.share.handed(),
+            };
+            sharing.end(&brought, &mut self.cluster, &mut self.share, &self.outward);
+        }
+        if done > 0
+            || self.cluster.has_unfinished()
+            || self.cluster.is_backed_up()
+            || self.outward.is_full()
+        {
             next = Next::Again;
         }
         next.sooner(self.cluster.deadline().map_or(Next::Idle, Next::At))
@@ -151,6 +173,9 @@ impl Processor for Worker {
     }
 
     fn rest(&mut self) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.leave(&mut self.cluster, &mut self.share, &self.outward);
+        }
         self.cluster.pool().send_home();
     }
 

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::counters::Counters;
 use crate::module::{Direction, ModuleId};
 use crate::pass::Pass;
-use crate::perimeter::Buckets;
+use crate::perimeter::{Buckets, Claims};
 use crate::queues::{QueueId, Queues, reserve};
 use crate::stream::{Links, Stream};
 use braidnet_message::{Arena, Message, Pool, Run};
@@ -67,9 +67,10 @@ impl Parcel {
 
 /// The device's side of a stream's tail: where packets come from and go to.
 pub trait Tail {
-    /// Appends what has arrived for the lowest module to `run`.
-    fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
-        let _ = (pool, run);
+    /// Appends what has arrived for the lowest module to `run`. Where several processors take from one queue, what is kept is
+    /// claimed while it is this one's turn at the queue.
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run, claims: &mut Claims<'_>) {
+        let _ = (pool, run, claims);
     }
 
     /// Takes what it can from the front of `run`; what stays is offered again with the next turn.
@@ -132,9 +133,6 @@ pub struct Cluster {
     outer: Run,
 }
 
-/// Most messages that memory is taken for in each shared bucket's outbox.
-const OUTBOX: usize = 1024;
-
 impl Cluster {
     /// A cluster that turns `modules` of `stream` over `buckets`, with buffers from `arena`.
     pub fn new(
@@ -163,7 +161,6 @@ impl Cluster {
     pub fn reserve(&mut self, messages: usize) {
         self.queues.reserve(messages);
         self.pass.reserve(messages);
-        self.pass.buckets.reserve(messages.min(OUTBOX));
         reserve(&mut self.outer, messages);
     }
 
@@ -239,6 +236,7 @@ impl Cluster {
         let is_busy = loop {
             // What a panic may leave half done, `recover` makes whole, or the panic goes on.
             let worked = catch_unwind(AssertUnwindSafe(|| {
+                self.pass.look(&mut cx);
                 self.pass.expire(&mut cx);
                 let mut first = None;
                 if let Some(lowest) = self.lowest.filter(|_| !received) {
@@ -247,7 +245,7 @@ impl Cluster {
                     if lowest.is_in(cx.queues.ready()) {
                         cx.queues.exchange(lowest, &mut self.outer);
                     }
-                    tail.receive(cx.pool, &mut self.outer);
+                    tail.receive(cx.pool, &mut self.outer, &mut self.pass.claims());
                     if !self.outer.is_empty() {
                         first = Some(lowest);
                     }
@@ -282,7 +280,13 @@ impl Cluster {
 
     /// Whether there is something to do now.
     pub fn is_ready(&self) -> bool {
-        self.queues.ready() & self.pass.here() != 0
+        self.queues.ready() & self.pass.here() != 0 || self.has_unfinished()
+    }
+
+    /// Whether it has left something undone in a bucket, which it goes on with in its next turn.
+    #[inline]
+    pub fn has_unfinished(&self) -> bool {
+        !self.pass.work.unfinished.is_empty()
     }
 
     /// What belongs to other processors: modules or buckets that are not here.
@@ -296,6 +300,28 @@ impl Cluster {
                 .send_away(&self.stream, &mut self.queues, queue);
         }
         self.pass.work.foreign.drain(..)
+    }
+
+    /// What this processor may take of what has arrived.
+    pub fn claims(&mut self) -> Claims<'_> {
+        self.pass.claims()
+    }
+
+    /// Packets that the last turn claimed for buckets of others whose guest this processor is.
+    pub fn away(&self) -> usize {
+        self.pass.work.numbers.away
+    }
+
+    /// Stops being a guest of the processor in another seat, if it is one and nothing of the host's is under way here; whether it did. The
+    /// host is to be woken then: deadlines of its buckets may be in this processor's wheel, and are set again when it looks.
+    pub fn leave(&mut self, seat: usize) -> bool {
+        let is_clear = self.pass.work.draining.is_empty() && !self.is_ready();
+        is_clear
+            && self
+                .pass
+                .buckets
+                .neighbours()
+                .is_some_and(|mut neighbours| neighbours.leave(seat))
     }
 
     /// When the next timer is due.

@@ -30,6 +30,8 @@ pub enum Order {
     None,
     /// First in, first out, per server.
     Fifo,
+    /// What belongs to one bucket gets numbers where it is taken, and goes on in the order of these, whoever took it (PLP §4.1).
+    Numbered,
 }
 
 /// What happens to work that a junction has no room for.
@@ -72,6 +74,10 @@ pub enum Perimeter {
     Owned,
     /// Each bucket is behind a lock of this kind.
     Locked(LockKind),
+    /// Whoever finds a bucket held leaves the work with whoever is inside (DEMUX §3.2.2).
+    Delegated,
+    /// Each bucket is one processor's own until another asks for a share, and delegated while that one is a guest.
+    Leased,
 }
 
 /// A placement of junctions: a process architecture over so many processors.
@@ -98,6 +104,10 @@ impl fmt::Display for Placement {
         match self.perimeter {
             Perimeter::Owned => writeln!(f, "private, no lock")?,
             Perimeter::Locked(kind) => writeln!(f, "shared, {kind} locks")?,
+            Perimeter::Delegated => writeln!(f, "shared, delegated")?,
+            Perimeter::Leased => {
+                writeln!(f, "private until another processor asks, then delegated")?
+            }
         }
         for junction in &self.junctions {
             match &junction.position {
@@ -116,6 +126,7 @@ impl fmt::Display for Placement {
             let order = match junction.order {
                 Order::None => "no order",
                 Order::Fifo => "first in first out",
+                Order::Numbered => "in the order of their numbers",
             };
             match junction.full {
                 Full::PushBack => writeln!(f, "; {order}; pushes back when full")?,

@@ -40,7 +40,9 @@ mod queues;
 pub mod reserve;
 mod session;
 pub mod stream;
+mod visit;
 pub mod wheel;
+mod work;
 
 pub use bucket::{Bucket, BucketId, ConnectionId};
 pub use cluster::{Cluster, Parcel, Tail};
@@ -49,7 +51,7 @@ pub use control::{Control, Verb};
 pub use counted::References;
 pub use counters::{Counter, Counters};
 pub use module::{Direction, Key, Module, ModuleId, Stages, State};
-pub use perimeter::Buckets;
+pub use perimeter::{Arrival, Buckets, Claims, Exclusion, Neighbours};
 pub use processor::{Next, Processor};
 pub use reserve::Reserve;
 pub use stream::{Stream, StreamBuilder, StreamError};

@@ -1,172 +1,19 @@
 //! The working through of a cluster's queues.
 
-use crate::bucket::{Bucket, BucketId};
-use crate::cluster::{ModuleSet, Parcel, Tail};
+use crate::bucket::BucketId;
+use crate::cluster::{ModuleSet, Tail};
 use crate::context::Context;
-use crate::groups::Groups;
-use crate::perimeter::{Buckets, Store};
+use crate::module::Direction;
+use crate::perimeter::leased::Found;
+use crate::perimeter::{Buckets, Claims, Store};
 use crate::poison;
-use crate::queues::{QueueId, Queues, Stage, reserve};
+use crate::queues::{QueueId, Stage, reserve};
 use crate::session::Session;
-use crate::stream::{Site, Step, Stream};
-use crate::wheel::{TimerId, Wheel};
-use braidnet_message::{Message, Run};
+use crate::stream::{Site, Stream};
+use crate::visit::Visit;
+use crate::work::Work;
+use braidnet_message::Run;
 use braidnet_wire::time::Instant;
-use std::collections::VecDeque;
-
-/// What a cluster's passes need beside the buckets, the buffers and the queues.
-pub(crate) struct Work {
-    wheel: Wheel<BucketId>,
-    /// The entry of each bucket in the wheel, live or not: there is never more than one. Where the bucket is shared, the
-    /// entries that other processors have may have made it stale; it then fires for nothing, once.
-    entries: Vec<Option<TimerId>>,
-    /// Nothing in the wheel is due before this time.
-    pub(crate) due_at: Instant,
-    due: VecDeque<BucketId>,
-    groups: Groups,
-    /// The queue that they came out of.
-    grouped: QueueId,
-    /// Empty between uses; kept for its memory.
-    spare: Run,
-    /// Likewise, for what waits for the cores of other buckets while one is entered.
-    aside: Vec<(QueueId, Run)>,
-    /// Shared buckets that this processor carries messages of.
-    draining: Vec<BucketId>,
-    /// What belongs to other processors.
-    pub(crate) foreign: Vec<Parcel>,
-}
-
-impl Work {
-    pub(crate) fn new(buckets: u32) -> Work {
-        Work {
-            wheel: Wheel::new(Instant::ZERO),
-            entries: vec![None; buckets as usize],
-            due_at: Instant::MAX,
-            due: VecDeque::with_capacity(64),
-            groups: Groups::new(buckets),
-            grouped: QueueId::TAIL,
-            spare: Run::new(),
-            aside: Vec::new(),
-            draining: Vec::with_capacity(64),
-            foreign: Vec::with_capacity(64),
-        }
-    }
-
-    /// Takes memory for runs of so many messages.
-    pub(crate) fn reserve(&mut self, messages: usize) {
-        reserve(&mut self.spare, messages);
-        // One for each core that could wait while another is entered.
-        self.aside
-            .resize_with(self.aside.len().max(8), || (QueueId::TAIL, Run::new()));
-        for (_, run) in &mut self.aside {
-            reserve(run, messages);
-        }
-        self.groups.reserve(messages);
-        self.wheel.reserve(self.entries.len());
-        self.foreign.reserve(messages);
-    }
-
-    /// Sees to it that the bucket's deadline is in some processor's wheel.
-    #[inline]
-    pub(crate) fn arm(&mut self, bucket: &mut Bucket) {
-        if bucket.deadline < bucket.armed {
-            self.arm_earlier(bucket);
-        }
-    }
-
-    #[inline(never)]
-    fn arm_earlier(&mut self, bucket: &mut Bucket) {
-        let (entry, at) = (&mut self.entries[bucket.id.index()], bucket.deadline);
-        if !entry.is_some_and(|timer| self.wheel.restart(timer, at)) {
-            *entry = Some(self.wheel.start(at, bucket.id));
-        }
-        self.due_at = self.due_at.min(at);
-        bucket.armed = at;
-    }
-
-    /// Sends what waits in a queue to whoever has its bucket or its module.
-    pub(crate) fn send_away(&mut self, stream: &Stream, queues: &mut Queues, queue: QueueId) {
-        let mut run = core::mem::take(&mut self.spare);
-        queues.exchange(queue, &mut run);
-        self.send_run_away(stream, queue, &mut run);
-        self.spare = run;
-    }
-
-    /// Sends what came for a bucket that is not here to whoever has it. An expiry of a bucket that has moved is void.
-    #[cold]
-    fn send_on(&mut self, stream: &Stream, came: Option<Came<'_, '_>>) {
-        if let Some((site, run)) = came {
-            self.send_run_away(stream, site.queue, run);
-        }
-    }
-
-    fn send_run_away(&mut self, stream: &Stream, queue: QueueId, run: &mut Run) {
-        if let Some(site) = stream.site(queue) {
-            let Step {
-                module, direction, ..
-            } = site.step;
-            let parcels = run.drain().map(|message| Parcel {
-                queue,
-                module,
-                direction,
-                message,
-            });
-            self.foreign.extend(parcels);
-        }
-    }
-
-    /// Sets aside what waits in the queues of a mask, where it is not all for bucket `id`; how many queues that are.
-    pub(crate) fn set_aside(&mut self, queues: &mut Queues, mut mask: u64, id: BucketId) -> usize {
-        let mut count = 0;
-        while let Some(queue) = QueueId::lowest(mask) {
-            mask &= !queue.bit();
-            let mut waiting = queues.run_mut(queue).iter();
-            if waiting.all(|message| message.bucket() == id.0) {
-                continue;
-            }
-            if count == self.aside.len() {
-                self.aside.push((queue, Run::new()));
-            }
-            let (of, run) = &mut self.aside[count];
-            *of = queue;
-            queues.exchange(queue, run);
-            count += 1;
-        }
-        count
-    }
-
-    /// Puts back what waited in `count` queues and was set aside; they are empty meanwhile.
-    #[cold]
-    pub(crate) fn put_back(&mut self, queues: &mut Queues, count: usize) {
-        for (queue, run) in &mut self.aside[..count] {
-            queues.append(*queue, run);
-        }
-    }
-
-    /// Takes what was sent down for bucket `id` back out of the queues of a mask, in order.
-    fn give_up(
-        &mut self,
-        queues: &mut Queues,
-        mask: u64,
-        id: BucketId,
-        mut leave: impl FnMut(QueueId, Message),
-    ) {
-        let mut mask = queues.ready() & mask;
-        let mut run = core::mem::take(&mut self.spare);
-        while let Some(queue) = QueueId::lowest(mask) {
-            mask &= !queue.bit();
-            queues.exchange(queue, &mut run);
-            for message in run.drain() {
-                if message.bucket() == id.0 {
-                    leave(queue, message);
-                } else {
-                    queues.push(queue, message);
-                }
-            }
-        }
-        self.spare = run;
-    }
-}
 
 /// What works a cluster's queues through, in one pass after the other.
 pub(crate) struct Pass {
@@ -201,6 +48,9 @@ impl Pass {
     /// Takes memory for runs of so many messages.
     pub(crate) fn reserve(&mut self, messages: usize) {
         self.work.reserve(messages);
+        if self.buckets.is_shared() {
+            self.work.reserve_shared(messages);
+        }
         reserve(&mut self.inner, messages);
     }
 
@@ -208,6 +58,94 @@ impl Pass {
     #[inline]
     pub(crate) fn here(&self) -> u64 {
         self.here
+    }
+
+    /// Looks who shares the buckets, and goes on where this processor or others have left work in them.
+    #[inline]
+    pub(crate) fn look(&mut self, cx: &mut Context<'_>) {
+        if let Store::Leased(leases) = &mut self.buckets.0 {
+            self.work.numbers.away = 0;
+            if leases.look() {
+                self.rearm(cx);
+            }
+        }
+        if !self.work.unfinished.is_empty() {
+            self.resume(cx);
+        }
+    }
+
+    /// Sees to it that the deadlines of the own buckets are in reach: some may be in the wheel of a guest that has left.
+    #[cold]
+    fn rearm(&mut self, cx: &mut Context<'_>) {
+        let Store::Leased(leases) = &mut self.buckets.0 else {
+            return;
+        };
+        let (cores, modules) = (self.cores, self.modules);
+        let (work, inner) = (&mut self.work, &mut self.inner);
+        leases.own(|found| match found {
+            Found::Alone(shared) => {
+                let bucket = shared.alone();
+                bucket.armed = Instant::MAX;
+                work.arm(bucket);
+            }
+            Found::Shared(shared) | Found::Away(shared) => {
+                let mut piece = work.piece(None, None);
+                piece.work.rearm = true;
+                Visit {
+                    shared,
+                    id: shared.id,
+                    cores,
+                    modules,
+                    cx,
+                    work,
+                    inner,
+                }
+                .bring_piece(piece);
+            }
+        });
+    }
+
+    #[cold]
+    fn resume(&mut self, cx: &mut Context<'_>) {
+        for _ in 0..self.work.unfinished.len() {
+            let id = self.work.unfinished.remove(0);
+            if let Some(visit) = self.visit(cx, id) {
+                visit.resume();
+            }
+        }
+    }
+
+    /// Brings the numbers of which nothing is left of the runs that they were drawn for.
+    #[cold]
+    fn bring_numbers(&mut self, cx: &mut Context<'_>) {
+        while let Some((id, number)) = self.work.numbers.take_unused() {
+            if let Some(visit) = self.visit(cx, id) {
+                visit.bring(None, Some(number));
+            }
+        }
+    }
+
+    /// A visit to a bucket that others enter too.
+    fn visit<'a, 'c>(&'a mut self, cx: &'a mut Context<'c>, id: BucketId) -> Option<Visit<'a, 'c>> {
+        let shared = self.buckets.find_shared(id)?;
+        Some(Visit {
+            shared,
+            id,
+            cores: self.cores,
+            modules: self.modules,
+            cx,
+            work: &mut self.work,
+            inner: &mut self.inner,
+        })
+    }
+
+    /// What this processor may take of what has arrived.
+    #[inline]
+    pub(crate) fn claims(&mut self) -> Claims<'_> {
+        Claims {
+            buckets: &mut self.buckets,
+            numbers: &mut self.work.numbers,
+        }
     }
 
     /// Enters the perimeter of every bucket whose time has come.
@@ -243,6 +181,13 @@ impl Pass {
         loop {
             if let Some(queue) = next {
                 self.serve_all(cx, queue, run);
+            }
+            if self.work.numbers.are_drawn() {
+                self.bring_numbers(cx);
+                next = self.next(cx, run);
+                if next.is_some() {
+                    continue;
+                }
             }
             if QueueId::TAIL.is_in(cx.queues.ready()) {
                 cx.queues.offer(QueueId::TAIL, |run| tail.transmit(run));
@@ -328,7 +273,7 @@ impl Pass {
     #[inline]
     fn enter<'c>(&mut self, cx: &mut Context<'c>, id: BucketId, came: Option<Came<'_, 'c>>) {
         let Store::Private(buckets) = &mut self.buckets.0 else {
-            return self.enter_shared(cx, id, came);
+            return self.enter_other(cx, id, came);
         };
         match buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
             Some(bucket) => Session {
@@ -342,51 +287,45 @@ impl Pass {
         }
     }
 
-    /// Enters a bucket behind its lock; see [`perimeter`](crate::perimeter) for what happens to what it sends down.
+    /// Enters a bucket that is not this processor's for good.
     #[inline(never)]
-    fn enter_shared<'c>(&mut self, cx: &mut Context<'c>, id: BucketId, came: Option<Came<'_, 'c>>) {
-        let Store::Shared(buckets) = &self.buckets.0 else {
-            return;
+    fn enter_other<'c>(&mut self, cx: &mut Context<'c>, id: BucketId, came: Option<Came<'_, 'c>>) {
+        let shared = match &mut self.buckets.0 {
+            Store::Private(_) => None,
+            Store::Shared(buckets) => buckets.get(id.index()),
+            Store::Leased(leases) => match leases.find(id) {
+                Some(Found::Alone(shared)) => {
+                    let session = Session {
+                        bucket: shared.alone(),
+                        cores: self.cores,
+                        cx,
+                        work: &mut self.work,
+                    };
+                    return session.run(came, &mut self.inner);
+                }
+                Some(Found::Shared(shared) | Found::Away(shared)) => Some(shared),
+                None => None,
+            },
         };
-        let (work, inner) = (&mut self.work, &mut self.inner);
-        let Some(shared) = buckets.get(id.index()) else {
+        let work = &mut self.work;
+        let Some(shared) = shared else {
             return work.send_on(cx.stream, came);
         };
-        // The queues of what waits to go down outside the perimeters.
-        let outgoing = !cx.stream.cores() & cx.stream.downward();
-        shared.enter(|guarded| {
-            let draining = work.draining.contains(&id);
-            if draining {
-                // What others have left meanwhile comes before what this entry sends down.
-                shared.take_left(guarded, |queue, message| cx.queues.push(queue, message));
-            }
-            let before = cx.queues.count(outgoing);
-            // Another processor that was here before may have read the clock later.
-            let later = guarded.later(cx.now);
-            let read = core::mem::replace(&mut cx.now, later);
-            if core::mem::replace(&mut guarded.is_inside, true) {
-                poison::replace(&mut guarded.bucket, self.modules, cx);
-            }
-            Session {
-                bucket: &mut guarded.bucket,
-                cores: self.cores,
-                cx,
-                work,
-            }
-            .run(came, inner);
-            guarded.is_inside = false;
-            cx.now = read;
-            if draining || cx.queues.count(outgoing) == before {
-                return;
-            }
-            if shared.drain.claim() {
-                work.draining.push(id);
-            } else {
-                work.give_up(cx.queues, outgoing, id, |queue, message| {
-                    guarded.outbox.leave((queue, message));
-                });
-            }
-        });
+        // What goes down, and an expiry, has no place among what arrives.
+        let number = match &came {
+            Some((site, _)) if site.step.direction == Direction::Up => work.numbers.take(id),
+            _ => None,
+        };
+        let visit = Visit {
+            shared,
+            id,
+            cores: self.cores,
+            modules: self.modules,
+            cx,
+            work,
+            inner: &mut self.inner,
+        };
+        visit.bring(came, number);
     }
 
     /// After a panic in the turn of time `now`: whether it was inside a bucket, which has been replaced then. The pass can go on with what
@@ -422,30 +361,38 @@ impl Pass {
                     self.work.arm(bucket);
                 }
             }
-            Store::Shared(buckets) => {
-                if let Some(shared) = buckets.get(id.index()) {
-                    shared.enter(|guarded| {
-                        // Unless somebody else has been there since.
-                        if core::mem::replace(&mut guarded.is_inside, false) {
-                            poison::replace(&mut guarded.bucket, self.modules, cx);
-                            self.work.arm(&mut guarded.bucket);
-                        }
-                    });
+            Store::Leased(leases) => {
+                if let Some(Found::Alone(shared)) = leases.find(id) {
+                    let bucket = shared.alone();
+                    poison::replace(bucket, self.modules, cx);
+                    self.work.arm(bucket);
+                } else {
+                    self.recover_shared(cx, id);
                 }
             }
+            Store::Shared(_) => self.recover_shared(cx, id),
         }
         true
+    }
+
+    /// Whoever enters next finds the mark, and goes on with what has been left there.
+    fn recover_shared(&mut self, cx: &mut Context<'_>, id: BucketId) {
+        if let Some(visit) = self.visit(cx, id) {
+            visit.bring(None, None);
+        }
     }
 
     /// Stops carrying for the shared buckets whose messages have all gone; whether more was left for us.
     #[cold]
     fn relieve(&mut self, cx: &mut Context<'_>) -> bool {
-        let Store::Shared(buckets) = &self.buckets.0 else {
-            return false;
-        };
+        let buckets = &mut self.buckets;
         let draining = &mut self.work.draining;
         draining.retain(|id| {
-            !buckets[id.index()].release(|queue, message| cx.queues.push(queue, message))
+            let Some(shared) = buckets.find_shared(*id) else {
+                debug_assert!(false, "who carries for a bucket does not leave its home");
+                return false;
+            };
+            !shared.relieve(|queue, message| cx.queues.push(queue, message))
         });
         !draining.is_empty()
     }

@@ -1,45 +1,50 @@
 //! Perimeters: who may be inside a bucket.
 //!
 //! A store of buckets is entered with a piece of work. *Private* buckets belong to the processor that owns the store:
-//! entering is an index and a `&mut`. *Shared* ones stand behind a lock each, of the kind chosen at start.
+//! entering is an index and a `&mut`. *Shared* ones are entered by several, by lock or by delegation as chosen at start. *Leased* ones
+//! are private to their home until another processor asks, shared while it is a guest, and private again after.
 //!
 //! # What leaves a shared bucket leaves in order
 //!
 //! Two processors may work on a bucket one after the other, each carrying away what its entry sent down. Nothing is
-//! passed on with the lock held, so without care the second could overtake the first on its way to the device. Each
+//! passed on from inside, so without care the second could overtake the first on its way to the device. Each
 //! shared bucket therefore has an [outbox](braidnet_sync::outbox) and at most one drainer, which hands its messages to the
 //! device; others leave theirs with it.
+//!
+//! # What enters it enters in order, if that is asked for
+//!
+//! Several processors take runs from a queue one after the other, and verify them side by side; without care what was
+//! taken first could enter last (PLP §4.1). So whoever takes a run draws, while it still has the queue's turn, one number for each bucket
+//! in it ([`Claims`]), and brings the number to the bucket even if nothing is left of the run by then. Inside, a
+//! [rejoin](braidnet_sync::rejoin) lets runs through in the order of their numbers. What comes early is left there and nobody waits; who brings what
+//! was missing does the work. A run that is missing for too long is passed over, and is let through when it comes: TCP is made for
+//! that.
 
 use crate::bucket::{Bucket, BucketId};
 use crate::module::ModuleId;
-use crate::queues::QueueId;
 use crate::stream::Stream;
-use braidnet_message::Message;
-use braidnet_sync::lock::{Lock, LockClass, LockKind};
-use braidnet_sync::outbox::{Drain, Outbox};
-use braidnet_wire::time::Instant;
+use crate::work::Numbers;
+use leased::{Domain, Found, Leases};
+use shared::SharedBucket;
 use std::sync::Arc;
 
-/// The buckets that a cluster works on, private or shared.
+pub(crate) mod leased;
+pub(crate) mod shared;
+
+pub use shared::{Arrival, Exclusion};
+
+/// The buckets that a cluster works on: private, shared or leased.
 pub struct Buckets(pub(crate) Store);
 
 pub(crate) enum Store {
     Private(Vec<Option<Box<Bucket>>>),
     Shared(Arc<[SharedBucket]>),
+    Leased(Leases),
 }
 
-pub(crate) struct SharedBucket {
-    guarded: Lock<Guarded>,
-    pub(crate) drain: Drain,
-}
-
-pub(crate) struct Guarded {
-    pub(crate) bucket: Bucket,
-    /// The latest time at which it was entered: for those inside, time never goes back.
-    now: Instant,
-    pub(crate) outbox: Outbox<(QueueId, Message)>,
-    /// Whether somebody is inside, or has not come out: then the bucket is [poisoned](crate::poison).
-    pub(crate) is_inside: bool,
+/// The numbers of so many buckets.
+fn ids(count: u32) -> impl Iterator<Item = BucketId> {
+    (0..count.min(1 << 16)).map(|id| BucketId(id as u16))
 }
 
 impl Buckets {
@@ -52,55 +57,67 @@ impl Buckets {
         mine: impl Fn(BucketId) -> bool,
         has: impl Fn(ModuleId) -> bool,
     ) -> Buckets {
-        let buckets = (0..count.min(1 << 16))
-            .map(|id| BucketId(id as u16))
+        let buckets = ids(count)
             .map(|id| mine(id).then(|| Box::new(Bucket::open(id, stream, &has))))
             .collect();
         Buckets(Store::Private(buckets))
     }
 
-    /// `count` buckets shared by several processors, each behind a lock of this kind.
+    /// `count` buckets shared by several processors, which keep out of each other's way and in order like this.
     pub fn shared(
         stream: &Stream,
         count: u32,
-        lock: LockKind,
+        exclusion: Exclusion,
+        arrival: Arrival,
         has: impl Fn(ModuleId) -> bool,
     ) -> Buckets {
-        let buckets = (0..count.min(1 << 16))
-            .map(|id| {
-                let bucket = Bucket::open(BucketId(id as u16), stream, &has);
-                let guarded = Guarded {
-                    bucket,
-                    now: Instant::ZERO,
-                    outbox: Outbox::new(),
-                    is_inside: false,
-                };
-                SharedBucket {
-                    guarded: Lock::new(lock, LockClass::Connection, guarded),
-                    drain: Drain::new(),
-                }
-            })
+        let buckets = ids(count)
+            .map(|id| SharedBucket::new(Bucket::open(id, stream, &has), exclusion, arrival))
             .collect();
         Buckets(Store::Shared(buckets))
     }
 
-    /// Another processor's view of the same shared buckets; `None` for private ones.
+    /// `count` buckets for so many processors, each bucket at home with the one that `home` says, which has it to itself until it
+    /// admits a guest. All modules of the stream are turned wherever the buckets are.
+    ///
+    /// # Panics
+    /// If there are more than 64 processors besides the home.
+    pub fn leased(
+        stream: &Stream,
+        count: u32,
+        processors: usize,
+        home: impl Fn(BucketId) -> usize,
+    ) -> Vec<Buckets> {
+        let domain = |processor: usize| -> Domain {
+            let bucket = |id| {
+                let bucket = Bucket::open(id, stream, |_| true);
+                Box::new(SharedBucket::new(
+                    bucket,
+                    Exclusion::Delegation,
+                    Arrival::Numbered,
+                ))
+            };
+            ids(count)
+                .map(|id| (home(id) == processor).then(|| bucket(id)))
+                .collect()
+        };
+        Leases::new((0..processors).map(domain).collect())
+            .into_iter()
+            .map(|leases| Buckets(Store::Leased(leases)))
+            .collect()
+    }
+
+    /// Another processor's view of the same shared buckets; `None` for others.
     pub fn another(&self) -> Option<Buckets> {
         match &self.0 {
-            Store::Private(_) => None,
             Store::Shared(buckets) => Some(Buckets(Store::Shared(buckets.clone()))),
+            Store::Private(_) | Store::Leased(_) => None,
         }
     }
 
-    /// Takes memory for so many messages in each shared bucket's outbox.
-    pub(crate) fn reserve(&mut self, messages: usize) {
-        if let Store::Shared(buckets) = &self.0 {
-            for shared in buckets.iter() {
-                shared
-                    .guarded
-                    .with(|guarded| guarded.outbox.reserve(messages));
-            }
-        }
+    /// Whether several processors may enter them.
+    pub(crate) fn is_shared(&self) -> bool {
+        !matches!(self.0, Store::Private(_))
     }
 
     /// How many buckets the stack has.
@@ -108,60 +125,146 @@ impl Buckets {
         match &self.0 {
             Store::Private(buckets) => buckets.len() as u32,
             Store::Shared(buckets) => buckets.len() as u32,
+            Store::Leased(leases) => leases.count(),
         }
-    }
-
-    /// Whether this processor may enter the bucket.
-    pub fn holds(&self, id: BucketId) -> bool {
-        match &self.0 {
-            Store::Private(buckets) => buckets.get(id.index()).is_some_and(Option::is_some),
-            Store::Shared(buckets) => id.index() < buckets.len(),
-        }
-    }
-
-    /// Whether the buckets are behind locks.
-    pub fn is_shared(&self) -> bool {
-        matches!(self.0, Store::Shared(_))
     }
 
     /// Takes a private bucket out, to move it whole.
     pub fn take(&mut self, id: BucketId) -> Option<Box<Bucket>> {
         match &mut self.0 {
             Store::Private(buckets) => buckets.get_mut(id.index())?.take(),
-            Store::Shared(_) => None,
+            Store::Shared(_) | Store::Leased(_) => None,
+        }
+    }
+
+    /// The bucket as one of several that are entered by several processors, if this one may enter it now.
+    pub(crate) fn find_shared(&mut self, id: BucketId) -> Option<&SharedBucket> {
+        match &mut self.0 {
+            Store::Private(_) => None,
+            Store::Shared(buckets) => buckets.get(id.index()),
+            Store::Leased(leases) => match leases.find(id)? {
+                Found::Alone(bucket) => Some(bucket),
+                Found::Shared(bucket) | Found::Away(bucket) => Some(bucket),
+            },
         }
     }
 }
 
-impl SharedBucket {
-    /// Enters the perimeter with a piece of work.
-    pub(crate) fn enter<R>(&self, work: impl FnOnce(&mut Guarded) -> R) -> R {
-        self.guarded.with(work)
-    }
+/// What a processor may take of what has arrived.
+pub struct Claims<'a> {
+    pub(crate) buckets: &'a mut Buckets,
+    pub(crate) numbers: &'a mut Numbers,
+}
 
-    /// The drainer, when everything it carried has gone: whether it is relieved. If not, `take` gets what has been left
-    /// for it meanwhile.
-    pub(crate) fn release(&self, mut take: impl FnMut(QueueId, Message)) -> bool {
-        if self.drain.release() {
-            return true;
+impl Claims<'_> {
+    /// Whether the bucket can be entered here, so that a packet for it may be kept. If others enter it too and order is kept, a number is
+    /// drawn for what is kept: so this must be called by whoever has the turn at the queue that the packet comes from.
+    #[inline]
+    pub fn claim(&mut self, bucket: u16) -> bool {
+        let id = BucketId(bucket);
+        match &mut self.buckets.0 {
+            Store::Private(buckets) => buckets.get(id.index()).is_some_and(Option::is_some),
+            Store::Shared(buckets) => match buckets.get(id.index()) {
+                Some(shared) => {
+                    self.numbers.draw(id, shared);
+                    true
+                }
+                None => false,
+            },
+            Store::Leased(leases) => match leases.find(id) {
+                Some(Found::Alone(_)) => true,
+                Some(Found::Shared(shared)) => {
+                    self.numbers.draw(id, shared);
+                    true
+                }
+                Some(Found::Away(shared)) => {
+                    self.numbers.draw(id, shared);
+                    self.numbers.away += 1;
+                    true
+                }
+                None => false,
+            },
         }
-        self.guarded
-            .with(|guarded| self.take_left(guarded, &mut take));
-        false
     }
 
-    /// The drainer, under the lock: `take` gets what has been left for it.
-    pub(crate) fn take_left(&self, guarded: &mut Guarded, mut take: impl FnMut(QueueId, Message)) {
-        for (queue, message) in guarded.outbox.take(&self.drain) {
-            take(queue, message);
+    /// Whether this processor and the others have no bucket in common, so that nothing need be claimed of what can only be
+    /// for its own.
+    #[inline]
+    pub fn is_private(&self) -> bool {
+        match &self.buckets.0 {
+            Store::Private(_) => true,
+            Store::Shared(_) => false,
+            Store::Leased(leases) => leases.is_private(),
         }
     }
 }
 
-impl Guarded {
-    /// The time of an entry by a processor whose turn began at `now`.
-    pub(crate) fn later(&mut self, now: Instant) -> Instant {
-        self.now = self.now.max(now);
-        self.now
+/// A processor's dealings with those whose buckets it may share, and who may share its own.
+pub struct Neighbours<'a>(&'a mut Leases);
+
+impl Buckets {
+    /// The dealings of a processor whose buckets are leased.
+    pub fn neighbours(&mut self) -> Option<Neighbours<'_>> {
+        match &mut self.0 {
+            Store::Leased(leases) => Some(Neighbours(leases)),
+            Store::Private(_) | Store::Shared(_) => None,
+        }
+    }
+}
+
+impl Neighbours<'_> {
+    /// How many processors there are, this one included.
+    pub fn count(&self) -> usize {
+        self.0.seats()
+    }
+
+    /// Whether nobody else enters this processor's buckets.
+    pub fn is_alone(&mut self) -> bool {
+        self.0.home().is_alone()
+    }
+
+    /// Whether somebody asks to share them.
+    pub fn is_asked(&mut self) -> bool {
+        self.0.home().is_asked()
+    }
+
+    /// Admits all who ask. Between two turns, when nothing is under way: what is on its way to a bucket without a number could be
+    /// overtaken.
+    pub fn admit(&mut self) {
+        self.0.home().admit();
+    }
+
+    /// Says how much this processor has to do.
+    pub fn publish(&mut self, load: u64) {
+        self.0.home().publish(load);
+    }
+
+    /// How much the processor in another seat says that it has to do.
+    pub fn load(&mut self, seat: usize) -> u64 {
+        self.0.host(seat).map_or(0, |host| host.load())
+    }
+
+    /// Asks to share the buckets of the processor in another seat.
+    pub fn ask(&mut self, seat: usize) {
+        if let Some(host) = self.0.host(seat) {
+            host.ask();
+        }
+    }
+
+    /// Whether this processor has asked that one, and has not left since.
+    pub fn asks(&mut self, seat: usize) -> bool {
+        self.0.host(seat).is_some_and(|host| host.asks())
+    }
+
+    /// Whether this processor is a guest of that one.
+    pub fn is_guest_of(&mut self, seat: usize) -> bool {
+        self.0
+            .host(seat)
+            .is_some_and(|host| host.access().is_some())
+    }
+
+    /// Stops being a guest of that one; `false` if it is none.
+    pub(crate) fn leave(&mut self, seat: usize) -> bool {
+        self.0.host(seat).is_some_and(|host| host.leave())
     }
 }

@@ -3,9 +3,10 @@
 use crate::bucket::Bucket;
 use crate::context::Context;
 use crate::module::{Direction, ModuleId, Stages};
-use crate::pass::{Came, Work};
+use crate::pass::Came;
 use crate::queues::QueueId;
 use crate::stream::{Entry, Site, Step};
+use crate::work::Work;
 use braidnet_message::Run;
 use braidnet_wire::time::Instant;
 

@@ -3,7 +3,8 @@
 use braidnet_message::{Arena, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
-    Buckets, Cluster, Context, Counter, Direction, Key, Module, ModuleId, Stages, State, Stream,
+    Arrival, Buckets, Cluster, Context, Counter, Direction, Exclusion, Key, Module, ModuleId,
+    Stages, State, Stream,
 };
 use braidnet_sync::lock::LockKind;
 use braidnet_wire::time::{Duration, Instant};
@@ -91,17 +92,28 @@ fn clusters() -> Vec<(Vec<Cluster>, [ModuleId; 2])> {
     let stream = builder.build().unwrap();
     let arena = Arena::new(64 << 20);
     let private = Buckets::private(&stream, BUCKETS, |_| true, |_| true);
-    let shared = Buckets::shared(&stream, BUCKETS, LockKind::Adaptive, |_| true);
-    let another = shared.another().unwrap();
-    [vec![private], vec![shared, another]]
-        .into_iter()
-        .map(|all| {
-            let made = all
-                .into_iter()
-                .map(|buckets| Cluster::new(&stream, ModuleSet::ALL, buckets, &arena));
-            (made.collect(), [lower, upper])
-        })
-        .collect()
+    let shared = |exclusion, arrival| {
+        let one = Buckets::shared(&stream, BUCKETS, exclusion, arrival, |_| true);
+        let another = one.another().unwrap();
+        vec![one, another]
+    };
+    let locked = Exclusion::Lock(LockKind::Adaptive);
+    [
+        vec![private],
+        shared(locked, Arrival::AsItComes),
+        shared(locked, Arrival::Numbered),
+        shared(Exclusion::Delegation, Arrival::AsItComes),
+        shared(Exclusion::Delegation, Arrival::Numbered),
+        Buckets::leased(&stream, BUCKETS, 1, |_| 0),
+    ]
+    .into_iter()
+    .map(|all| {
+        let made = all
+            .into_iter()
+            .map(|buckets| Cluster::new(&stream, ModuleSet::ALL, buckets, &arena));
+        (made.collect(), [lower, upper])
+    })
+    .collect()
 }
 
 fn put(cluster: &mut Cluster, module: ModuleId, bucket: u16, position: u64) {

@@ -3,7 +3,8 @@
 use braidnet_message::{Arena, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
-    Buckets, Cluster, Context, Direction, Key, Module, ModuleId, Stages, State, Stream,
+    Arrival, Buckets, Cluster, Context, Direction, Exclusion, Key, Module, ModuleId, Stages, State,
+    Stream,
 };
 use braidnet_sync::lock::{LockKind, LockSnapshot, Metering, set_metering};
 use braidnet_wire::time::{Duration, Instant};
@@ -89,7 +90,13 @@ fn processors(module: impl Module, count: usize, lock: LockKind) -> (Vec<Cluster
     let module = builder.push(module);
     let stream = builder.build().unwrap();
     let arena = Arena::new(64 << 20);
-    let first = Buckets::shared(&stream, BUCKETS, lock, |_| true);
+    let first = Buckets::shared(
+        &stream,
+        BUCKETS,
+        Exclusion::Lock(lock),
+        Arrival::AsItComes,
+        |_| true,
+    );
     let others: Vec<Buckets> = (1..count).filter_map(|_| first.another()).collect();
     let clusters = std::iter::once(first)
         .chain(others)

@@ -211,7 +211,7 @@ impl Thread {
 /// Work that must come out in the order in which it was drawn: by waiting for one's turn, and by leaving it with whoever fills the gap.
 fn orders() -> Vec<Candidate> {
     fn draw(tickets: &Lock<Tickets>) -> braidnet_sync::ticket::Ticket {
-        tickets.with(Tickets::draw)
+        tickets.with(|tickets| tickets.draw())
     }
     let tickets = || Lock::new(LockKind::Adaptive, LockClass::Map, Tickets::default());
     let drawn = tickets();

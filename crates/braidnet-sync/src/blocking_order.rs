@@ -35,7 +35,7 @@ const LOOKS: u32 = if cfg!(loom) { 0 } else { 1_000 };
 ///
 /// ```
 /// use braidnet_sync::{blocking_order::BlockingOrder, ticket::Tickets};
-/// let (mut tickets, order) = (Tickets::default(), BlockingOrder::new(4));
+/// let (tickets, order) = (Tickets::default(), BlockingOrder::new(4));
 /// let (first, second) = (tickets.draw(), tickets.draw());
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| order.pass(second, || println!("second")));

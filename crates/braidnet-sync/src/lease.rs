@@ -47,8 +47,8 @@ unsafe impl<T: Send + Sync> Send for Leased<T> {}
 /// The one to whom the value belongs.
 pub struct Home<T> {
     leased: Arc<Leased<T>>,
-    /// No guest was there at the last look, and none has been admitted since.
-    is_alone: bool,
+    /// The guests that were there at the last look, or have been admitted since.
+    guests: u64,
 }
 
 /// Somebody who may become a guest.
@@ -87,7 +87,7 @@ pub enum Access<'a, T> {
 /// assert!(matches!(home.access(), Access::Shared(_)));
 ///
 /// guest.leave();
-/// assert!(home.look());
+/// assert!(home.look() && home.is_alone());
 /// let Access::Alone(value) = home.access() else { unreachable!() };
 /// assert_eq!(*value.get_mut(), 3);
 /// ```
@@ -109,31 +109,33 @@ pub fn lease<T: Send + Sync>(value: T, guests: usize) -> (Home<T>, Vec<Guest<T>>
             asks: false,
         })
         .collect();
-    let home = Home {
-        leased,
-        is_alone: true,
-    };
+    let home = Home { leased, guests: 0 };
     (home, guests)
 }
 
 impl<T> Home<T> {
-    /// Looks whether there are guests, and whether it is alone therefore until it admits one.
+    /// Looks which guests there are, and whether the home is alone therefore until it admits one; whether some have left since
+    /// the last look.
     #[inline]
     pub fn look(&mut self) -> bool {
-        self.is_alone = self.leased.admitted.load(Ordering::Acquire) == 0;
-        self.is_alone
+        // Nobody but the home adds to them.
+        if self.guests == 0 {
+            return false;
+        }
+        let guests = self.leased.admitted.load(Ordering::Acquire);
+        core::mem::replace(&mut self.guests, guests) != guests
     }
 
-    /// What the last look said.
+    /// Whether the last look found no guest, and none has been admitted since.
     #[inline]
     pub fn is_alone(&self) -> bool {
-        self.is_alone
+        self.guests == 0
     }
 
     /// The value.
     #[inline]
     pub fn access(&mut self) -> Access<'_, T> {
-        if self.is_alone {
+        if self.is_alone() {
             Access::Alone(self.leased.value.with_mut(|value| {
                 // SAFETY: no guest has been admitted since the look that found none, and this is the only home, borrowed
                 // exclusively for as long as the reference lives.
@@ -157,7 +159,7 @@ impl<T> Home<T> {
     pub fn admit(&mut self) {
         let guests = self.leased.asked.swap(0, Ordering::Relaxed);
         if guests != 0 {
-            self.is_alone = false;
+            self.guests |= guests;
             self.leased.admitted.fetch_or(guests, Ordering::Release);
         }
     }
@@ -220,7 +222,7 @@ impl<T> Guest<T> {
 impl<T> fmt::Debug for Home<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Home")
-            .field("is_alone", &self.is_alone)
+            .field("is_alone", &self.is_alone())
             .finish_non_exhaustive()
     }
 }
@@ -240,7 +242,7 @@ mod tests {
     #[test]
     fn a_guest_has_a_share_from_being_admitted_until_it_leaves() {
         let (mut home, mut guests) = lease(7, 2);
-        assert!(home.look() && !home.is_asked());
+        assert!(!home.look() && home.is_alone() && !home.is_asked());
         assert!(!guests[1].leave(), "it has nothing to give up");
         guests[1].ask();
         guests[1].ask();
@@ -254,7 +256,7 @@ mod tests {
         assert!(!home.look());
         assert!(guests[1].leave() && guests[1].access().is_none());
         assert!(!home.is_alone(), "not before it has looked");
-        assert!(home.look());
+        assert!(home.look() && home.is_alone());
         assert!(matches!(home.access(), Access::Alone(7)));
     }
 
@@ -272,10 +274,10 @@ mod tests {
         guests.iter_mut().for_each(Guest::ask);
         home.admit();
         for guest in &mut guests {
-            assert!(!home.look());
-            assert!(guest.leave());
+            assert!(!home.is_alone());
+            assert!(guest.leave() && home.look());
         }
-        assert!(home.look());
+        assert!(home.is_alone());
     }
 }
 
@@ -362,7 +364,7 @@ mod model {
             for guest in &mut guests {
                 assert!(!guest.asks() || guest.leave());
             }
-            assert!(home.look(), "all have left");
+            home.look();
             let Access::Alone(value) = home.access() else {
                 unreachable!("it is alone")
             };

@@ -1,24 +1,27 @@
 //! Carrying away, in order, what leaves a critical section.
 //!
 //! Threads enter a critical section one after the other, and each comes out with something that goes on to a place where it
-//! must arrive in the order of the entries. Nothing is handed on with the lock held, so without care the second could
-//! overtake the first on its way there. Beside such a lock there is therefore a [`Drain`], which says whether somebody
-//! carries, and behind it an [`Outbox`], where the others leave what they have for that one, the *drainer*.
+//! must arrive in the order of the entries. Nothing is handed on from inside, so without care the second could
+//! overtake the first on its way there. Beside such a section there is therefore a [`Drain`], which says whether somebody
+//! carries, and an [`Outbox`], behind a lock of its own, where the others leave what they have for that one, the *drainer*.
 //!
 //! # The protocol
 //!
-//! - `IDLE`: nobody carries. Whoever has something when it leaves, still under the lock, becomes the drainer
-//!   ([`claim`](Drain::claim), `IDLE → DRAINING`) and carries it itself.
-//! - `DRAINING`: somebody does. Whoever else has something puts it into the outbox, under the lock, and says so
-//!   (`DRAINING → MORE`).
+//! - `IDLE`: nobody carries. Whoever has something when it leaves, still inside, becomes the drainer
+//!   ([`try_claim`](Drain::try_claim), `IDLE → DRAINING`) and carries it itself.
+//! - `DRAINING`: somebody does. Whoever else has something takes the outbox's lock, finds that it is still so
+//!   ([`claim`](Drain::claim), `DRAINING → MORE`), and puts it into the outbox.
 //! - The drainer, when all it carried has been handed over, tries `DRAINING → IDLE` ([`release`](Drain::release)). If that
-//!   fails the state is `MORE`: it takes the lock, [takes](Outbox::take) the outbox (`MORE → DRAINING`), and goes on.
-//! - The drainer, whenever it enters the section again, first takes the outbox: what lies there left earlier than what comes
-//!   of this entry.
+//!   fails the state is `MORE`: it takes the outbox's lock, [takes](Outbox::take) what is there (`MORE → DRAINING`), and goes on. It
+//!   need not enter the section for that.
+//! - The drainer, whenever it enters the section again and finds `MORE`, first takes what is in the outbox: that left earlier than
+//!   what comes of this entry.
 //!
-//! `IDLE → DRAINING`, `DRAINING → MORE` and `MORE → DRAINING` happen under the lock; only `DRAINING → IDLE` does not, and
-//! both sides of that race use compare-and-swap on one word, so either the drainer sees `MORE` or the other sees `IDLE`.
-//! The word is acquired and released so that the next drainer's hand-over comes after the last one's.
+//! `IDLE → DRAINING` and `DRAINING → MORE` happen inside the section, so that at most one thread at a time does either. `DRAINING → MORE`
+//! and `MORE → DRAINING` happen under the outbox's lock, together with putting in and taking out, so that what is announced is
+//! there. `DRAINING → IDLE` happens anywhere; it races with the step to `MORE`, and both are compare-and-swaps on one word, so
+//! either the drainer sees `MORE` or the other sees `IDLE`. The word is acquired and released so that the next drainer's hand-over comes
+//! after the last one's.
 
 use crate::primitives::{AtomicU32, Ordering};
 
@@ -26,8 +29,8 @@ const IDLE: u32 = 0;
 const DRAINING: u32 = 1;
 const MORE: u32 = 2;
 
-/// Whether somebody carries away what leaves a critical section. It stands beside the section's lock, and belongs to one
-/// [`Outbox`] behind it.
+/// Whether somebody carries away what leaves a critical section. It stands beside the section, and belongs to one
+/// [`Outbox`].
 ///
 /// ```
 /// use braidnet_sync::lock::{Lock, LockClass, LockKind};
@@ -35,7 +38,7 @@ const MORE: u32 = 2;
 /// let outbox = Lock::new(LockKind::Mcs, LockClass::Connection, Outbox::new());
 /// let drain = Drain::new();
 /// // The first one out carries, the second leaves with it.
-/// assert!(outbox.with(|_| drain.claim()));
+/// assert!(drain.try_claim());
 /// assert!(outbox.with(|outbox| !drain.claim() && { outbox.leave("second"); true }));
 /// // The first has handed over what it had, and finds that there is more.
 /// assert!(!drain.release());
@@ -45,7 +48,7 @@ const MORE: u32 = 2;
 #[derive(Debug)]
 pub struct Drain(AtomicU32);
 
-/// What was left for the drainer. It stands behind the lock.
+/// What was left for the drainer. It stands behind a lock.
 #[derive(Debug)]
 pub struct Outbox<T> {
     left: Vec<T>,
@@ -57,25 +60,36 @@ impl Drain {
         Drain(AtomicU32::new(IDLE))
     }
 
-    /// Under the lock, with something to carry, by whoever is not the drainer: whether the caller now is, and carries it
-    /// itself. If not, it must [leave](Outbox::leave) it before it gives the lock back.
+    /// Inside the section, with something to carry, by whoever is not the drainer: whether nobody carried, and the caller now does.
+    /// If not, the outbox is to be tried.
+    #[inline]
+    pub fn try_claim(&self) -> bool {
+        // Acquire: what the last drainer handed over comes before what we hand over.
+        self.change(IDLE, DRAINING, Ordering::Acquire)
+    }
+
+    /// The same under the outbox's lock: if not, the caller must [leave](Outbox::leave) what it has before it gives that lock
+    /// back.
     #[inline]
     pub fn claim(&self) -> bool {
         loop {
-            // Acquire: what the last drainer handed over comes before what we hand over.
-            if self.change(IDLE, DRAINING, Ordering::Acquire) {
+            if self.try_claim() {
                 return true;
             }
-            if self.0.load(Ordering::Relaxed) == MORE
-                || self.change(DRAINING, MORE, Ordering::Relaxed)
-            {
+            if self.has_more() || self.change(DRAINING, MORE, Ordering::Relaxed) {
                 return false;
             }
             // The drainer was relieved in between.
         }
     }
 
-    /// The drainer, without the lock, when everything it carried has been handed over: whether it is relieved. If not, it
+    /// Whether something has been left for the drainer. Inside the section that is certain.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == MORE
+    }
+
+    /// The drainer, when everything it carried has been handed over: whether it is relieved. If not, it
     /// still is the drainer and must [take](Outbox::take) what has been left for it.
     #[inline]
     pub fn release(&self) -> bool {
@@ -116,8 +130,8 @@ impl<T> Outbox<T> {
     /// The drainer takes what has been left for it, in order.
     #[inline]
     pub fn take(&mut self, drain: &Drain) -> impl Iterator<Item = T> + '_ {
-        // Whoever holds the lock and is the drainer is the only one to write the word when it is `MORE`.
-        if drain.0.load(Ordering::Relaxed) == MORE {
+        // Whoever holds the outbox's lock and is the drainer is the only one to write the word when it is `MORE`.
+        if drain.has_more() {
             drain.0.store(DRAINING, Ordering::Relaxed);
         }
         self.left.drain(..)
@@ -138,14 +152,11 @@ mod model {
 
     /// A section whose entries draw tickets, and the place where the tickets go.
     struct Shared {
-        inside: Mutex<Inside>,
+        /// How many entries there were.
+        inside: Mutex<usize>,
+        outbox: Mutex<Outbox<usize>>,
         drain: Drain,
         arrived: UnsafeCell<Vec<usize>>,
-    }
-
-    struct Inside {
-        entries: usize,
-        outbox: Outbox<usize>,
     }
 
     // SAFETY: `arrived` is touched by the drainer only; that there is at most one at a time, and that each sees what the
@@ -161,18 +172,29 @@ mod model {
 
     impl Processor<'_> {
         fn enter(&mut self) {
-            let mut inside = self.shared.inside.lock().unwrap();
-            if self.drains {
-                self.carried.extend(inside.outbox.take(&self.shared.drain));
+            let shared = self.shared;
+            let mut inside = shared.inside.lock().unwrap();
+            if self.drains && shared.drain.has_more() {
+                self.take_left();
             }
-            let ticket = inside.entries;
-            inside.entries += 1;
-            if self.drains || self.shared.drain.claim() {
+            let ticket = *inside;
+            *inside += 1;
+            if self.drains || shared.drain.try_claim() {
+                self.drains = true;
+                return self.carried.push(ticket);
+            }
+            let mut outbox = shared.outbox.lock().unwrap();
+            if shared.drain.claim() {
                 self.drains = true;
                 self.carried.push(ticket);
             } else {
-                inside.outbox.leave(ticket);
+                outbox.leave(ticket);
             }
+        }
+
+        fn take_left(&mut self) {
+            let mut outbox = self.shared.outbox.lock().unwrap();
+            self.carried.extend(outbox.take(&self.shared.drain));
         }
 
         /// Hands over, until it is relieved.
@@ -185,8 +207,7 @@ mod model {
                 if self.shared.drain.release() {
                     self.drains = false;
                 } else {
-                    let mut inside = self.shared.inside.lock().unwrap();
-                    self.carried.extend(inside.outbox.take(&self.shared.drain));
+                    self.take_left();
                 }
             }
         }
@@ -199,10 +220,8 @@ mod model {
         builder.preemption_bound = Some(3);
         builder.check(move || {
             let shared = Arc::new(Shared {
-                inside: Mutex::new(Inside {
-                    entries: 0,
-                    outbox: Outbox::new(),
-                }),
+                inside: Mutex::new(0),
+                outbox: Mutex::new(Outbox::new()),
                 drain: Drain::new(),
                 arrived: UnsafeCell::new(Vec::new()),
             });

@@ -19,7 +19,7 @@ use crate::ticket::Ticket;
 ///
 /// ```
 /// use braidnet_sync::{rejoin::{Arrival, Rejoin}, ticket::Tickets};
-/// let (mut tickets, mut rejoin) = (Tickets::default(), Rejoin::new(4));
+/// let (tickets, mut rejoin) = (Tickets::default(), Rejoin::new(4));
 /// let (first, second) = (tickets.draw(), tickets.draw());
 /// let mut order = Vec::new();
 /// assert_eq!(rejoin.arrive(second, "second", 30, |item| order.push(item)), Arrival::Waits);

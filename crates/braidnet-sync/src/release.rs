@@ -43,7 +43,7 @@ const UNFINISHED: u32 = 3;
 ///
 /// ```
 /// use braidnet_sync::{delegation::Entry, release::Release, ticket::Tickets};
-/// let (mut tickets, ring) = (Tickets::default(), Release::new(4));
+/// let (tickets, ring) = (Tickets::default(), Release::new(4));
 /// let (first, second) = (tickets.draw(), tickets.draw());
 /// assert_eq!(ring.bring(second, "second", 8, |_| unreachable!()), Ok(Entry::Served));
 /// let mut order = Vec::new();

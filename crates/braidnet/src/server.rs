@@ -13,8 +13,8 @@ use braidnet_process::{
 };
 use braidnet_stream::junction::Placement;
 use braidnet_stream::{
-    BucketId, ConnectionId, Control, Counters, Direction, ModuleId, Next, Parcel, Processor,
-    Reserve, Stream, Verb,
+    Arrival, BucketId, ConnectionId, Control, Counters, Direction, Exclusion, ModuleId, Next,
+    Parcel, Processor, Reserve, Stream, Verb,
 };
 use braidnet_sync::group::MemberError;
 use braidnet_sync::lock::LockKind;
@@ -46,7 +46,8 @@ pub struct ServerBuilder {
     config: StackConfig,
     architecture: Architecture,
     processors: usize,
-    lock: LockKind,
+    exclusion: Exclusion,
+    arrival: Arrival,
     tcp_locks: TcpLocks,
     running: RunningConfig,
     backlog: u32,
@@ -64,7 +65,8 @@ impl ServerBuilder {
             config,
             architecture: Architecture::Connection,
             processors: 1,
-            lock: LockKind::Adaptive,
+            exclusion: Exclusion::Lock(LockKind::Adaptive),
+            arrival: Arrival::AsItComes,
             tcp_locks: TcpLocks::One,
             running: RunningConfig {
                 name: "braidnet".to_owned(),
@@ -84,8 +86,19 @@ impl ServerBuilder {
     }
 
     /// The kind of lock that `message` uses.
-    pub fn lock(mut self, lock: LockKind) -> ServerBuilder {
-        self.lock = lock;
+    pub fn lock(self, lock: LockKind) -> ServerBuilder {
+        self.exclusion(Exclusion::Lock(lock))
+    }
+
+    /// How processors keep out of each other's way in a bucket under `message`.
+    pub fn exclusion(mut self, exclusion: Exclusion) -> ServerBuilder {
+        self.exclusion = exclusion;
+        self
+    }
+
+    /// What of the order of arrival reaches the buckets under `message`.
+    pub fn arrival(mut self, arrival: Arrival) -> ServerBuilder {
+        self.arrival = arrival;
         self
     }
 
@@ -168,7 +181,7 @@ impl ServerBuilder {
             config: &self.config,
             capabilities: &capabilities,
             memory: &arena,
-            locks: (self.tcp_locks, self.lock),
+            locks: (self.tcp_locks, self.exclusion.lock()),
         };
         let wired = wiring::server(transports, self.tcp, self.udp)?;
         for port in tcp_ports {
@@ -185,7 +198,8 @@ impl ServerBuilder {
             arena: arena.clone(),
             queues: Box::new(device).open()?,
             classify: Arc::new(wired.wiring.flows),
-            lock: self.lock,
+            exclusion: self.exclusion,
+            arrival: self.arrival,
             batch: self.config.batch,
             water_marks: WATER_MARKS,
         };

@@ -16,7 +16,8 @@ use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
-    Buckets, Cluster, ConnectionId, Control, Direction, Next, Processor, Reserve, Tail, Verb,
+    Buckets, Claims, Cluster, ConnectionId, Control, Direction, Next, Processor, Reserve, Tail,
+    Verb,
 };
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::time::{Duration, Instant};
@@ -481,7 +482,7 @@ struct Port<'a> {
 
 impl Tail for Port<'_> {
     #[inline]
-    fn receive(&mut self, pool: &mut Pool, run: &mut Run) {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run, _: &mut Claims<'_>) {
         self.spent.clear();
         let receiver = &mut self.device.receiver;
         self.taken = self

@@ -290,6 +290,7 @@ mod tests {
     use super::super::testing::planted;
     use super::*;
     use crate::Presentation;
+    use crate::compare::config::COMPARED;
     use braidnet_process::Architecture;
     use proptest::prelude::*;
 
@@ -299,7 +300,7 @@ mod tests {
         let mut runs = Vec::new();
         for connections in [1, 20] {
             for &presentation in Presentation::ALL {
-                for architecture in Architecture::ALL {
+                for architecture in COMPARED {
                     for processors in [1, 2] {
                         let sample = samples.next().expect("one sample for each cell");
                         runs.push(planted(
@@ -385,7 +386,7 @@ mod tests {
                 prop_assert!(!verdict.recommended.is_empty());
                 prop_assert_eq!(verdict.recommended.len() + verdict.beaten.len(), 3);
                 for name in &verdict.recommended {
-                    for other in Architecture::ALL.map(Architecture::name) {
+                    for other in COMPARED.map(Architecture::name) {
                         let (here, there) = (of(name), of(other));
                         prop_assert!(
                             here.median >= there.median || here.interval().1 >= there.interval().0,

@@ -36,11 +36,18 @@ pub struct CompareConfig {
     pub base: TtcpConfig,
 }
 
+/// The architectures that are compared unless others are asked for.
+pub(super) const COMPARED: [Architecture; 3] = [
+    Architecture::Task,
+    Architecture::Connection,
+    Architecture::Message,
+];
+
 impl Default for CompareConfig {
     /// The default grid of a machine of one processor; see [`doubling`].
     fn default() -> CompareConfig {
         CompareConfig {
-            architectures: Architecture::ALL.to_vec(),
+            architectures: COMPARED.to_vec(),
             processors: vec![1],
             connections: vec![1, 20],
             presentations: Presentation::ALL.to_vec(),

@@ -74,6 +74,8 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         caches: config.caches,
         one_behind: config.one_behind,
         tcp_locks: config.tcp_locks.name(),
+        perimeter: config.perimeter.name(),
+        order: config.order.name(),
         device_queues: config.device_queues,
         batch: config.batch,
         throughput_gbps: Summary::of(&column(|repetition| repetition.throughput_gbps))

@@ -66,6 +66,10 @@ pub struct Run {
     pub one_behind: bool,
     /// With how many locks TCP guards a connection under `message`.
     pub tcp_locks: &'static str,
+    /// Whether that lock is waited for, or work is left with whoever is inside.
+    pub perimeter: &'static str,
+    /// What of the order of arrival reaches TCP under `message`.
+    pub order: &'static str,
     /// How many queues the device has.
     pub device_queues: usize,
     /// Most messages taken at once.

@@ -8,7 +8,9 @@ mod words;
 
 pub use error::ConfigError;
 pub use share::{NoShare, Share};
-pub use words::{Agents, Counts, Direction, Mode, Presentation, Transport, UnknownWord, Wait};
+pub use words::{
+    Agents, Counts, Direction, Mode, Order, Perimeter, Presentation, Transport, UnknownWord, Wait,
+};
 
 use crate::content::NUMBER_BYTES;
 use braidnet_codec::record::MARK_BYTES;
@@ -73,6 +75,10 @@ pub struct TtcpConfig {
     pub caches: bool,
     /// Whether TCP asks first, for each segment, if its connection is that of the one before (PLP §2.1).
     pub one_behind: bool,
+    /// Whether that is waited for, or work is left with whoever is inside, under `message`.
+    pub perimeter: Perimeter,
+    /// What of the order of arrival reaches TCP under `message`.
+    pub order: Order,
     /// Most messages that are taken from one place at once, 1 to 1,024.
     pub batch: usize,
     /// How many queues the device has: 1 to as many as processors take from it.
@@ -119,6 +125,8 @@ impl Default for TtcpConfig {
             counts: Counts::Lean,
             caches: true,
             one_behind: true,
+            perimeter: Perimeter::Locked,
+            order: Order::None,
             batch: 64,
             device_queues: 1,
             agents: Agents::Threads,
@@ -324,7 +332,9 @@ impl TtcpConfig {
     pub fn takers(&self) -> usize {
         match self.architecture {
             Architecture::Task => (self.processors / 2).max(1),
-            Architecture::Connection | Architecture::Message => self.carried(),
+            Architecture::Connection | Architecture::Message | Architecture::Braid => {
+                self.carried()
+            }
         }
     }
 

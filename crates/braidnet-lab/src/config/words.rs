@@ -74,6 +74,24 @@ words! {
 }
 
 words! {
+    /// How processors keep out of each other's way in a connection's state under `message`.
+    Perimeter, "perimeter", "locked or delegated":
+    /// Whoever finds it held waits for the lock (PLP §2.1).
+    Locked = "locked",
+    /// Whoever finds it held leaves the work with whoever is inside, and goes on (DEMUX §3.2.2).
+    Delegated = "delegated",
+}
+
+words! {
+    /// What of the order of arrival reaches TCP under `message`.
+    Order, "order", "none or numbered":
+    /// Whatever order the processors come in.
+    None = "none",
+    /// Each run gets a number where it is taken from the device, and enters in the order of these (PLP §4.1).
+    Numbered = "numbered",
+}
+
+words! {
     /// Which way the messages go.
     Direction, "direction", "receive, send or both":
     /// Up the stack, from a simulated sender.

@@ -2,7 +2,7 @@
 
 use super::warm::warm;
 use super::watch::WatchedStack;
-use crate::config::{Transport, TtcpConfig};
+use crate::config::{Order, Perimeter, Transport, TtcpConfig};
 use crate::deal::{Dealer, SERVICE_PORT};
 use crate::result::LabError;
 use braidnet::StackError;
@@ -13,8 +13,8 @@ use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout};
 use braidnet_message::{Arena, Counts, Keeping, Pool};
 use braidnet_process::{Application, Mailboxes, Plan, Worker};
 use braidnet_stream::{
-    BucketId, ConnectionId, Control, Direction, ModuleId, Parcel, References, Stream,
-    StreamBuilder, Verb,
+    Arrival, BucketId, ConnectionId, Control, Direction, Exclusion, ModuleId, Parcel, References,
+    Stream, StreamBuilder, Verb,
 };
 use braidnet_sync::parker::Unparker;
 use braidnet_wire::address::{Address, Tuple};
@@ -124,7 +124,14 @@ impl Host {
             arena: Arena::keeping(memory_bytes(config), keeping),
             queues,
             classify: Arc::new(self.flows),
-            lock: config.lock,
+            exclusion: match config.perimeter {
+                Perimeter::Locked => Exclusion::Lock(config.lock),
+                Perimeter::Delegated => Exclusion::Delegation,
+            },
+            arrival: match config.order {
+                Order::None => Arrival::AsItComes,
+                Order::Numbered => Arrival::Numbered,
+            },
             batch: config.batch,
             water_marks: WATER_MARKS,
         };

@@ -11,6 +11,7 @@ use braidnet_inet::tcp::{Tcp, TcpConfig, TcpLocks};
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig};
 use braidnet_message::{Arena, Pool};
 use braidnet_process::{Architecture, NoApplication, Plan, Worker};
+use braidnet_stream::{Arrival, Exclusion};
 use braidnet_stream::{Counters, Stream};
 use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::Unparker;
@@ -23,7 +24,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub architecture: Architecture,
-    pub lock: LockKind,
+    pub exclusion: Exclusion,
+    pub arrival: Arrival,
     pub tcp_locks: TcpLocks,
     pub processors: usize,
     /// Receive queues of the device.
@@ -34,11 +36,12 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Every legal combination on so many processors: only `message` has locks.
+    /// Every legal combination on so many processors: only `message` has perimeters to choose from.
     pub fn all(processors: usize) -> Vec<Setup> {
-        let setup = |architecture, (lock, tcp_locks)| Setup {
+        let setup = |architecture, exclusion, arrival, tcp_locks| Setup {
             architecture,
-            lock,
+            exclusion,
+            arrival,
             tcp_locks,
             processors,
             queues: 1,
@@ -46,17 +49,21 @@ impl Setup {
             seed: 1,
             planted: None,
         };
+        let locked = LockKind::all().into_iter().map(Exclusion::Lock);
         let mut all = Vec::new();
         for architecture in Architecture::ALL {
-            let locks = LockKind::all()
-                .into_iter()
-                .flat_map(|lock| TcpLocks::ALL.map(|tcp_locks| (lock, tcp_locks)));
-            let most = if architecture == Architecture::Message {
-                usize::MAX
-            } else {
-                1
-            };
-            all.extend(locks.take(most).map(|locks| setup(architecture, locks)));
+            if architecture != Architecture::Message {
+                let exclusion = Exclusion::Lock(LockKind::Adaptive);
+                let arrival = Arrival::AsItComes;
+                all.push(setup(architecture, exclusion, arrival, TcpLocks::One));
+                continue;
+            }
+            for exclusion in locked.clone().chain([Exclusion::Delegation]) {
+                for arrival in [Arrival::AsItComes, Arrival::Numbered] {
+                    let setup = |locks| setup(architecture, exclusion, arrival, locks);
+                    all.extend(TcpLocks::ALL.map(setup));
+                }
+            }
         }
         all
     }
@@ -66,7 +73,9 @@ impl Setup {
         // Under `task`, three processors are one pipeline and one more above.
         let most = match self.architecture {
             Architecture::Task => 1,
-            Architecture::Connection | Architecture::Message => self.processors as u64,
+            Architecture::Connection | Architecture::Message | Architecture::Braid => {
+                self.processors as u64
+            }
         };
         let queues = Random::new(seed).between(1, most) as usize;
         Setup {
@@ -210,7 +219,13 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
             .listen(None, port, 100)
             .expect("the port is free");
     }
-    let mut inet = Inet::assemble_locked(interface, flows, tcp, setup.tcp_locks, setup.lock);
+    let mut inet = Inet::assemble_locked(
+        interface,
+        flows,
+        tcp,
+        setup.tcp_locks,
+        setup.exclusion.lock(),
+    );
     let top = inet
         .stream
         .module(Recorder::new(book, setup.planted, paced));
@@ -222,7 +237,8 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
         arena: Arena::new(64 << 20),
         queues: Box::new(device).open().expect("a wire can be opened"),
         classify: Arc::new(flows),
-        lock: setup.lock,
+        exclusion: setup.exclusion,
+        arrival: setup.arrival,
         batch: setup.batch,
         water_marks: (50_000, 100_000),
     }

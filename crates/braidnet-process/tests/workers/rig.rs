@@ -3,7 +3,9 @@
 use braidnet_device::{Counters, DeviceError, QueuePair, Receiver, Transmitter};
 use braidnet_message::{Arena, Pool, Run};
 use braidnet_process::{Architecture, Classify, NoApplication, Plan, PlanError, Worker};
-use braidnet_stream::{Context, Direction, Module, ModuleId, Stages, State, Stream};
+use braidnet_stream::{
+    Arrival, Context, Direction, Exclusion, Module, ModuleId, Stages, State, Stream,
+};
 use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::{Parker, Unparker};
 use std::collections::VecDeque;
@@ -166,7 +168,8 @@ pub fn workers(
         arena: arena.clone(),
         queues,
         classify: Arc::new(ByFirstBytes),
-        lock: LockKind::Adaptive,
+        exclusion: Exclusion::Lock(LockKind::Adaptive),
+        arrival: Arrival::AsItComes,
         batch: BATCH,
         water_marks: (1 << 10, 2 << 10),
     };

@@ -30,6 +30,7 @@ const PATIENCE: usize = 20_000;
 
 /// Counters that say that something went well, whoever caused it.
 const TRAFFIC: &[&str] = &[
+    "tcp.walks",
     "tcp.segments_in",
     "tcp.segments_out",
     "tcp.data_segments_in",

@@ -1,0 +1,169 @@
+//! When a worker asks others for a share in their work, and when it lets others share its own.
+//!
+//! It goes by what it sees. A worker is *behind* while every turn has found a full batch, most of it the worker's own, for longer than a
+//! handoff is worth; it says so, and wakes those who sleep. Who finds nothing of its own to do asks one who is behind, becomes its guest when that one
+//! has come to the end of a turn, and stays for as long as this is of use. Nobody waits for an answer.
+
+use crate::exchange::Outward;
+use crate::intake::Share;
+use braidnet_stream::Cluster;
+use braidnet_wire::time::{Duration, Instant};
+
+/// How long every turn must have found its batch full for the worker to be behind: much longer than it takes for a run to
+/// cross between processors.
+const BEHIND: Duration = Duration::from_micros(20);
+
+/// How long a worker that was behind must have found its batches less than full to be so no more, and how long a guest stays
+/// where it finds nothing.
+const CALM: Duration = Duration::from_micros(200);
+
+/// How often one who is behind and has no guest wakes the others.
+const CALL: Duration = Duration::from_millis(1);
+
+/// What one turn has brought.
+pub(crate) struct Brought {
+    pub(crate) now: Instant,
+    /// Packets for the worker's own buckets.
+    pub(crate) own: usize,
+    /// Packets for those of others whose guest it is.
+    pub(crate) away: usize,
+    /// Whether all has been taken that was allowed to be.
+    pub(crate) is_full: bool,
+    /// Whether there was anything to do.
+    pub(crate) is_busy: bool,
+}
+
+/// One worker's view of its load.
+pub(crate) struct Sharing {
+    seat: usize,
+    /// Since when every turn has brought as much as could be taken.
+    full_since: Option<Instant>,
+    last_full: Instant,
+    is_behind: bool,
+    called: Instant,
+    /// The last time that being a guest was of use.
+    useful: Instant,
+    /// Whether it has asked anybody, and not left since.
+    asks: bool,
+}
+
+impl Sharing {
+    pub(crate) fn new(seat: usize) -> Sharing {
+        Sharing {
+            seat,
+            full_since: None,
+            last_full: Instant::ZERO,
+            is_behind: false,
+            called: Instant::ZERO,
+            useful: Instant::ZERO,
+            asks: false,
+        }
+    }
+
+    /// Before a turn: whose guest the worker is.
+    #[inline]
+    pub(crate) fn begin(&mut self, cluster: &mut Cluster, share: &mut Share) {
+        if self.asks {
+            self.look_around(cluster, share);
+        }
+    }
+
+    #[inline(never)]
+    fn look_around(&mut self, cluster: &mut Cluster, share: &mut Share) {
+        if let (Some(mut neighbours), Some(guest_of)) =
+            (cluster.buckets().neighbours(), share.guest_of())
+        {
+            guest_of.clear();
+            guest_of.extend((0..neighbours.count()).filter(|seat| neighbours.is_guest_of(*seat)));
+        }
+    }
+
+    /// After a turn, when everything that it brought has gone as far as it could.
+    #[inline]
+    pub(crate) fn end(
+        &mut self,
+        brought: &Brought,
+        cluster: &mut Cluster,
+        share: &mut Share,
+        outward: &Outward,
+    ) {
+        self.weigh(brought);
+        let Some(mut neighbours) = cluster.buckets().neighbours() else {
+            return;
+        };
+        neighbours.publish(u64::from(self.is_behind));
+        if neighbours.is_asked() {
+            self.admit(cluster, share, outward);
+        } else if self.is_behind && brought.now >= self.called + CALL {
+            self.called = brought.now;
+            outward.wake_all();
+        }
+        if brought.away > 0 {
+            self.useful = brought.now;
+        }
+        if !brought.is_busy {
+            self.ask(brought.now, cluster);
+        }
+        if self.asks && (self.is_behind || brought.now >= self.useful + CALM) {
+            self.leave(cluster, share, outward);
+        }
+    }
+
+    #[inline]
+    fn weigh(&mut self, brought: &Brought) {
+        if brought.is_full && brought.own > brought.away {
+            let since = *self.full_since.get_or_insert(brought.now);
+            self.last_full = brought.now;
+            self.is_behind |= brought.now >= since + BEHIND;
+        } else {
+            self.full_since = None;
+            self.is_behind &= brought.now < self.last_full + CALM;
+        }
+    }
+
+    /// Lets those who ask share the work, if there is enough of it and none of it is on its way down.
+    #[cold]
+    fn admit(&mut self, cluster: &mut Cluster, share: &mut Share, outward: &Outward) {
+        if !self.is_behind || cluster.is_backed_up() || cluster.is_ready() {
+            return;
+        }
+        if share.admit(cluster) {
+            // Some may have gone to sleep since they asked.
+            outward.wake_all();
+        }
+    }
+
+    #[inline(never)]
+    fn ask(&mut self, now: Instant, cluster: &mut Cluster) {
+        let Some(mut neighbours) = cluster.buckets().neighbours() else {
+            return;
+        };
+        for seat in (0..neighbours.count()).filter(|seat| *seat != self.seat) {
+            if neighbours.load(seat) > 0 && !neighbours.asks(seat) {
+                neighbours.ask(seat);
+                (self.asks, self.useful) = (true, now);
+            }
+        }
+    }
+
+    /// Stops being a guest, where nothing of the host's is under way here; the host is woken, since deadlines may have been
+    /// left to it.
+    #[cold]
+    pub(crate) fn leave(&mut self, cluster: &mut Cluster, share: &mut Share, outward: &Outward) {
+        if !self.asks {
+            return;
+        }
+        let mut stays = false;
+        for seat in 0..outward.count() {
+            if cluster.leave(seat) {
+                outward.wake(seat);
+            }
+            stays |= cluster
+                .buckets()
+                .neighbours()
+                .is_some_and(|mut neighbours| neighbours.asks(seat));
+        }
+        self.asks = stays;
+        self.look_around(cluster, share);
+    }
+}

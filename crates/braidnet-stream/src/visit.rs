@@ -1,0 +1,153 @@
+//! One visit to a bucket that several processors enter.
+
+use crate::bucket::BucketId;
+use crate::cluster::ModuleSet;
+use crate::context::Context;
+use crate::pass::Came;
+use crate::perimeter::shared::{Guarded, Inside, Kept, PATIENCE, Piece, SharedBucket};
+use crate::poison;
+use crate::session::Session;
+use crate::work::Work;
+use braidnet_message::Run;
+use braidnet_sync::delegation::{Entry, Left};
+use braidnet_sync::ticket::Ticket;
+use braidnet_wire::time::Instant;
+
+/// One visit to a bucket that several processors enter.
+pub(crate) struct Visit<'a, 'c> {
+    pub(crate) shared: &'a SharedBucket,
+    pub(crate) id: BucketId,
+    /// The queues of the cores that are turned here.
+    pub(crate) cores: u64,
+    /// The modules that they are of, and all others that are turned here.
+    pub(crate) modules: ModuleSet,
+    pub(crate) cx: &'a mut Context<'c>,
+    pub(crate) work: &'a mut Work,
+    /// Empty before and after.
+    pub(crate) inner: &'a mut Run,
+}
+
+/// Pieces of work that whoever is inside does at most, its own included, before it looks after what came of them.
+const BOUND: usize = 4;
+
+impl<'c> Visit<'_, 'c> {
+    /// With what came for a core, and its number if it has one.
+    pub(crate) fn bring(mut self, came: Option<Came<'_, 'c>>, number: Option<Ticket>) {
+        let shared = self.shared;
+        if number.is_none()
+            && let Inside::Locked(lock) = &shared.inside
+        {
+            return lock.with(|guarded| match &guarded.order {
+                None => self.serve(&mut guarded.kept, came),
+                Some(_) => {
+                    let piece = self.work.piece(came, number);
+                    self.arrive(guarded, piece);
+                }
+            });
+        }
+        let piece = self.work.piece(came, number);
+        self.bring_piece(piece);
+    }
+
+    pub(crate) fn bring_piece(mut self, piece: Box<Left<Piece>>) {
+        match &self.shared.inside {
+            Inside::Locked(lock) => lock.with(|guarded| self.arrive(guarded, piece)),
+            Inside::Delegated(delegated) => {
+                let entry = delegated.enter(piece, BOUND, |guarded, piece| {
+                    self.arrive(guarded, piece);
+                });
+                self.leave(entry);
+            }
+        }
+    }
+
+    /// Goes on with what others have left.
+    pub(crate) fn resume(mut self) {
+        if let Inside::Delegated(delegated) = &self.shared.inside {
+            let entry = delegated.resume(BOUND, |guarded, piece| self.arrive(guarded, piece));
+            self.leave(entry);
+        }
+    }
+
+    fn leave(&mut self, entry: Entry) {
+        if entry == Entry::Unfinished && !self.work.unfinished.contains(&self.id) {
+            self.work.unfinished.push(self.id);
+        }
+    }
+
+    /// A piece that has a number waits for its turn; the others are done at once.
+    fn arrive(&mut self, guarded: &mut Guarded, mut piece: Box<Left<Piece>>) {
+        let Guarded { kept, order } = guarded;
+        let Some(order) = order else {
+            return self.serve_piece(kept, piece);
+        };
+        let now = kept.later(self.cx.now);
+        match piece.work.number.take() {
+            Some(number) => {
+                order.arrive(number, piece, now + PATIENCE, |piece| {
+                    self.serve_piece(kept, piece);
+                });
+            }
+            None => self.serve_piece(kept, piece),
+        }
+        order.pass_over(now, |piece| self.serve_piece(kept, piece));
+        if let Some(at) = order.deadline() {
+            let bucket = &mut kept.bucket;
+            bucket.deadline = bucket.deadline.min(at);
+            self.work.arm(bucket);
+        }
+    }
+
+    fn serve_piece(&mut self, kept: &mut Kept, mut piece: Box<Left<Piece>>) {
+        let Piece {
+            queue, run, rearm, ..
+        } = &mut piece.work;
+        if *rearm {
+            kept.bucket.armed = Instant::MAX;
+            self.work.arm(&mut kept.bucket);
+        }
+        let site = queue.and_then(|queue| self.cx.stream.site(queue));
+        self.serve(kept, site.map(|site| (site, run)));
+        self.work.put_by(piece, &mut kept.spare);
+    }
+
+    /// Works with the bucket; what it sends down leaves in order, carried by one drainer (see
+    /// [`perimeter`](crate::perimeter)).
+    fn serve(&mut self, kept: &mut Kept, came: Option<Came<'_, 'c>>) {
+        // The queues of what waits to go down outside the perimeters.
+        let outgoing = !self.cx.stream.cores() & self.cx.stream.downward();
+        let draining = self.work.draining.contains(&self.id);
+        if draining && self.shared.drain.has_more() {
+            // What others have left meanwhile comes before what this entry sends down.
+            let queues = &mut *self.cx.queues;
+            self.shared
+                .take_left(|queue, message| queues.push(queue, message));
+        }
+        let before = self.cx.queues.count(outgoing);
+        // Another processor that was here before may have read the clock later.
+        let later = kept.later(self.cx.now);
+        let read = core::mem::replace(&mut self.cx.now, later);
+        if core::mem::replace(&mut kept.is_inside, true) {
+            poison::replace(&mut kept.bucket, self.modules, self.cx);
+        }
+        Session {
+            bucket: &mut kept.bucket,
+            cores: self.cores,
+            cx: self.cx,
+            work: self.work,
+        }
+        .run(came, self.inner);
+        kept.is_inside = false;
+        self.cx.now = read;
+        if draining || self.cx.queues.count(outgoing) == before {
+            return;
+        }
+        let (queues, work) = (&mut *self.cx.queues, &mut *self.work);
+        let carries = self
+            .shared
+            .send(|leave| work.give_up(queues, outgoing, self.id, leave));
+        if carries {
+            work.draining.push(self.id);
+        }
+    }
+}
