@@ -21,7 +21,7 @@ use std::sync::Arc;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 
 use crate::arena::{Arena, Memory};
-use crate::node::{CLASSES, NODES_PER_SLAB, Node, UNCOUNTED, slab_bytes, stride};
+use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
 use crate::sync::{AtomicU32, Ordering};
 
 /// How the buffers of an arena are kept and counted. The default is the quickest; the others are there to be measured against it.
@@ -106,15 +106,13 @@ impl Kept {
     }
 }
 
-/// Takes a strict count for another view of the block of `owner`, while holding one; or none, if it is not counted.
+/// Takes a strict count for another view of the block of `owner`, while holding one.
 #[cold]
 #[inline(never)]
 pub(crate) fn count_strictly_more(owner: &Node) {
     let refs = &owner.refs;
     // SAFETY: only a node that was carved has strict counts, and its arena lives as long as one of its nodes is out.
-    let Some(arena) = (unsafe { owner.arena.get().as_ref() }) else {
-        return debug_assert!(refs.load(Ordering::Relaxed) == UNCOUNTED);
-    };
+    let arena = unsafe { &*owner.arena.get() };
     let locked = arena.kept.under_lock(refs, || {
         let before = refs.load(Ordering::Relaxed);
         refs.store(before.wrapping_sub(1), Ordering::Relaxed);
@@ -133,9 +131,7 @@ pub(crate) fn count_strictly_more(owner: &Node) {
 pub(crate) fn count_strictly_less(owner: &Node) -> bool {
     let refs = &owner.refs;
     // SAFETY: as in `count_strictly_more`.
-    let Some(arena) = (unsafe { owner.arena.get().as_ref() }) else {
-        return false;
-    };
+    let arena = unsafe { &*owner.arena.get() };
     let locked = arena.kept.under_lock(refs, || {
         // Acquire: what others did before they gave their counts up comes before the block is used again. They did that under
         // this lock, or, where the caller has been alone for longer, before it read that it was.

@@ -349,7 +349,7 @@ impl Node {
 }
 
 /// The count of a block that is nobody's: it is neither raised nor lowered, so that its line stays with all who read it.
-pub(crate) const UNCOUNTED: u32 = 1 << 31;
+const UNCOUNTED: u32 = 1 << 31;
 
 /// The owner of bytes that stay for ever.
 struct Nobody(Node);
@@ -369,6 +369,7 @@ fn count_one_more(owner: &Node) {
     let refs = &owner.refs;
     match refs.load(Ordering::Relaxed) {
         1 => refs.store(2, Ordering::Relaxed),
+        UNCOUNTED => {}
         counted if counted.cast_signed() > 0 => {
             if refs.fetch_add(1, Ordering::Relaxed) > u32::MAX / 4 {
                 // As many views as this need a quarter of a TiB of nodes; wrapping would free a block in use.
@@ -385,6 +386,7 @@ pub(crate) fn count_one_less(owner: &Node) -> bool {
     let refs = &owner.refs;
     match refs.load(Ordering::Acquire) {
         1 => true,
+        UNCOUNTED => false,
         counted if counted.cast_signed() > 0 => {
             let last = refs.fetch_sub(1, Ordering::AcqRel) == 1;
             if last {

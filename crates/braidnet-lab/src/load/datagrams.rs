@@ -96,15 +96,20 @@ impl Module for DatagramSink {
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let mut bytes = 0;
         let mut tally = Tally::default();
-        run.retain_mut(|message| {
-            let taken = self.take(message, &mut tally);
-            if taken {
+        let mut undecoded = 0;
+        let mut one = |message: &Message| {
+            if self.take(message, &mut tally) {
                 bytes += message.total_len() as u64;
             } else {
-                cx.count(UNDECODED, 1);
+                undecoded += 1;
             }
-            taken && self.hands_on
-        });
+        };
+        if self.hands_on {
+            run.iter().for_each(one);
+        } else {
+            run.drain().for_each(|message| one(&message));
+        }
+        cx.count(UNDECODED, undecoded);
         cx.count(HASH, tally.hash);
         cx.count(SAMPLES, tally.samples);
         cx.count(BYTES, bytes);
