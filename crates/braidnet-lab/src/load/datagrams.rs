@@ -96,23 +96,19 @@ impl Module for DatagramSink {
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let mut bytes = 0;
         let mut tally = Tally::default();
-        let mut undecoded = 0;
-        let mut one = |message: &Message| {
+        for message in run.iter() {
             if self.take(message, &mut tally) {
                 bytes += message.total_len() as u64;
             } else {
-                undecoded += 1;
+                cx.count(UNDECODED, 1);
             }
-        };
-        if self.hands_on {
-            run.iter().for_each(one);
-        } else {
-            run.drain().for_each(|message| one(&message));
         }
-        cx.count(UNDECODED, undecoded);
         cx.count(HASH, tally.hash);
         cx.count(SAMPLES, tally.samples);
         cx.count(BYTES, bytes);
+        if !self.hands_on {
+            run.clear();
+        }
     }
 }
 

@@ -70,18 +70,6 @@ impl Sink {
         }
     }
 
-    /// Copies a message out; how many bytes it has.
-    #[inline]
-    fn copy_out(&self, message: &Message, tally: &mut Tally) -> u64 {
-        let len = message.total_len();
-        with_buffer(len, |buffer| {
-            message.copy_to_slice(&mut buffer[..len]);
-            let number = message.note::<Line>().number;
-            tally.stream(&self.scope, number, message.position(), &buffer[..len]);
-        });
-        len as u64
-    }
-
     /// Counts a message, and leaves its connection's number in it. How many bytes it has; `None` if it is for no connection.
     #[inline]
     fn take(&self, message: &mut Message, taken: &mut Taken, cx: &mut Context<'_>) -> Option<u64> {
@@ -153,15 +141,24 @@ impl Module for Sink {
     fn after(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let mut bytes = 0;
         let mut tally = Tally::default();
-        if self.hands_on {
-            run.iter()
-                .for_each(|message| bytes += self.copy_out(message, &mut tally));
-        } else {
-            run.drain()
-                .for_each(|message| bytes += self.copy_out(&message, &mut tally));
+        for message in run.iter() {
+            let len = message.total_len();
+            with_buffer(len, |buffer| {
+                message.copy_to_slice(&mut buffer[..len]);
+                tally.stream(
+                    &self.scope,
+                    message.note::<Line>().number,
+                    message.position(),
+                    &buffer[..len],
+                );
+            });
+            bytes += len as u64;
         }
         cx.count(HASH, tally.hash);
         cx.count(SAMPLES, tally.samples);
         cx.count(BYTES, bytes);
+        if !self.hands_on {
+            run.clear();
+        }
     }
 }
