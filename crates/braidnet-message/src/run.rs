@@ -85,6 +85,12 @@ impl Run {
         }
     }
 
+    /// Moves all messages from the `at`-th on to the end of `to`.
+    pub fn move_from(&mut self, at: usize, to: &mut Run) {
+        let at = at.min(self.messages.len());
+        to.messages.extend(self.messages.drain(at..));
+    }
+
     /// Takes the first `n` messages, in order, or all if there are fewer; those behind them move up. What the iterator still
     /// holds when it is dropped is dropped with it.
     pub fn drain_front(&mut self, n: usize) -> std::vec::Drain<'_, Message> {

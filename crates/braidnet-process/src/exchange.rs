@@ -2,7 +2,7 @@
 
 use braidnet_message::Run;
 use braidnet_stream::junction::QueueJunction;
-use braidnet_stream::{BucketId, Direction, ModuleId, Parcel};
+use braidnet_stream::{Answer, BucketId, Direction, ModuleId, Parcel};
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
 use std::sync::Arc;
@@ -107,6 +107,8 @@ pub(crate) struct Outward {
     pub(crate) mailboxes: Vec<Mailbox<Parcel>>,
     /// What a full mailbox had no room for, per worker.
     pub(crate) waiting: Vec<Vec<Parcel>>,
+    /// Where what came of others' work goes back to them, per worker, and what there was no room for; none where it does not.
+    pub(crate) answers: Vec<(Mailbox<Answer>, Vec<Answer>)>,
     /// The queues between clusters that this worker feeds.
     pub(crate) junctions: Vec<Feed>,
     /// What this turn has for each of them.
@@ -124,6 +126,7 @@ impl Outward {
     pub(crate) fn new(
         owners: Arc<Owners>,
         mailboxes: Vec<Mailbox<Parcel>>,
+        answers: &[Mailbox<Answer>],
         junctions: Vec<Feed>,
     ) -> Outward {
         Outward {
@@ -131,6 +134,10 @@ impl Outward {
             fed: junctions.iter().map(|_| Run::new()).collect(),
             owners,
             mailboxes,
+            answers: answers
+                .iter()
+                .map(|mailbox| (mailbox.clone(), Vec::with_capacity(64)))
+                .collect(),
             junctions,
         }
     }
@@ -159,9 +166,21 @@ impl Outward {
         }
     }
 
+    /// Sends what came of another's work back to it.
+    pub(crate) fn answer(&mut self, answer: Answer) {
+        if let Some((_, waiting)) = self.answers.get_mut(answer.seat()) {
+            waiting.push(answer);
+        }
+    }
+
     /// Delivers what has been sorted, as much as there is room for, and wakes who sleeps.
     pub(crate) fn deliver(&mut self) {
         for (waiting, mailbox) in self.waiting.iter_mut().zip(&mut self.mailboxes) {
+            if !waiting.is_empty() {
+                mailbox.leave(waiting);
+            }
+        }
+        for (mailbox, waiting) in &mut self.answers {
             if !waiting.is_empty() {
                 mailbox.leave(waiting);
             }
@@ -197,6 +216,7 @@ impl Outward {
     /// Whether some way out is so full that no more work should be taken in.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.iter().any(|waiting| !waiting.is_empty())
+            || self.answers.iter().any(|(_, waiting)| !waiting.is_empty())
             || self.junctions.iter().any(|feed| {
                 feed.junction.target().1 == Direction::Up && feed.junction.queue().is_full()
             })

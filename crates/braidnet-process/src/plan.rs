@@ -1,7 +1,7 @@
 //! From a stream and an architecture to the workers that turn it.
 
 use crate::architecture::{Architecture, Refusal};
-use crate::exchange::{Feed, Outward, mailboxes};
+use crate::exchange::{self, Feed, Outward};
 use crate::filtered::Sorting;
 use crate::intake::Manner;
 use crate::seats::Seats;
@@ -155,7 +155,7 @@ impl Plan {
             Architecture::Braid => Manner::Leased(sorting),
         };
         let shares = seats.share_out(self.queues, wakers, manner)?;
-        let (mailboxes, inboxes) = mailboxes(seats.wakers(wakers));
+        let (mailboxes, inboxes) = exchange::mailboxes(seats.wakers(wakers));
         let (stream, count) = (&self.stream, self.buckets);
         let mut stores = match architecture {
             Architecture::Message => {
@@ -171,12 +171,17 @@ impl Plan {
                 .collect(),
         }
         .into_iter();
-        let runs = match (architecture, self.exclusion) {
-            (Architecture::Braid, _) | (Architecture::Message, Exclusion::Delegation) => {
-                RUNS_OF_OTHERS
-            }
-            _ => RUNS,
+        let is_delegated = matches!(
+            (architecture, self.exclusion),
+            (Architecture::Braid, _) | (Architecture::Message, Exclusion::Delegation)
+        );
+        let runs = if is_delegated { RUNS_OF_OTHERS } else { RUNS };
+        let (answers, answered): (Vec<_>, Vec<_>) = if is_delegated {
+            exchange::mailboxes(seats.wakers(wakers))
+        } else {
+            Default::default()
         };
+        let mut answered = answered.into_iter();
         let mut processors: Vec<Vec<Worker>> = wakers.iter().map(|_| Vec::new()).collect();
         for ((index, seat), (inbox, share)) in seats
             .iter()
@@ -193,7 +198,8 @@ impl Plan {
                 serves: serves.into_iter().map(|feed| feed.junction).collect(),
                 share,
                 inbox,
-                outward: Outward::new(owners.clone(), mailboxes.clone(), junctions),
+                answers: answered.next(),
+                outward: Outward::new(owners.clone(), mailboxes.clone(), &answers, junctions),
                 application: seat.top.then(|| application(seat.processor)),
                 batch: self.batch.max(1),
                 run: Run::new(),
@@ -202,6 +208,9 @@ impl Plan {
                 sharing: (architecture == Architecture::Braid && wakers.len() > 1)
                     .then(|| Sharing::new(index)),
             };
+            if is_delegated {
+                worker.cluster.sit(index);
+            }
             worker.reserve(runs * self.batch.max(1));
             processors[seat.processor].push(worker);
         }

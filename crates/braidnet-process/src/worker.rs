@@ -6,7 +6,7 @@ use crate::plan::Application;
 use crate::sharing::{Brought, Sharing};
 use braidnet_message::{Pool, Run};
 use braidnet_stream::junction::QueueJunction;
-use braidnet_stream::{Claims, Cluster, Next, Parcel, Processor, Reserve, Tail};
+use braidnet_stream::{Answer, Claims, Cluster, Next, Parcel, Processor, Reserve, Tail};
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
 use std::os::fd::BorrowedFd;
@@ -21,6 +21,8 @@ pub struct Worker {
     pub(crate) cluster: Cluster,
     pub(crate) share: Share,
     pub(crate) inbox: mpsc::Consumer<Parcel>,
+    /// What has come of work that was left with others, where that comes back.
+    pub(crate) answers: Option<mpsc::Consumer<Answer>>,
     pub(crate) serves: Vec<Arc<QueueJunction>>,
     pub(crate) outward: Outward,
     pub(crate) application: Option<Box<dyn Application>>,
@@ -82,12 +84,19 @@ impl Worker {
     fn take_over(&mut self, max: usize) -> usize {
         let taken = self.inbox.pop_into(&mut self.parcels, max);
         self.cluster.accept(self.parcels.drain(..));
+        let mut answered = 0;
+        if let Some(answers) = &mut self.answers {
+            while let Some(answer) = answers.pop() {
+                self.cluster.take_back(answer);
+                answered += 1;
+            }
+        }
         let served: usize = self
             .serves
             .iter()
             .map(|junction| junction.svc(&mut self.cluster, &mut self.run, max))
             .sum();
-        taken + served
+        taken + answered + served
     }
 }
 
@@ -141,6 +150,9 @@ impl Processor for Worker {
         for parcel in self.cluster.outbound() {
             self.outward.sort(parcel);
         }
+        for answer in self.cluster.answers() {
+            self.outward.answer(answer);
+        }
         self.outward.deliver();
         if let Some(sharing) = &mut self.sharing {
             let away = self.cluster.away();
@@ -166,6 +178,10 @@ impl Processor for Worker {
     fn has_work(&self) -> bool {
         self.share.has_waiting()
             || !self.inbox.is_empty()
+            || self
+                .answers
+                .as_ref()
+                .is_some_and(|answers| !answers.is_empty())
             || self
                 .serves
                 .iter()

@@ -8,6 +8,7 @@ use crate::pass::Pass;
 use crate::perimeter::{Buckets, Claims};
 use crate::queues::{QueueId, Queues, reserve};
 use crate::stream::{Links, Stream};
+use crate::work::Answer;
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_wire::time::Instant;
 use core::panic::AssertUnwindSafe;
@@ -300,6 +301,22 @@ impl Cluster {
                 .send_away(&self.stream, &mut self.queues, queue);
         }
         self.pass.work.foreign.drain(..)
+    }
+
+    /// Says where this processor sits among those that share its buckets, so that what comes of work that it leaves with another
+    /// comes back to it, as an [`Answer`].
+    pub fn sit(&mut self, seat: usize) {
+        self.pass.work.seat = u16::try_from(seat).ok();
+    }
+
+    /// What came of work that others have left here.
+    pub fn answers(&mut self) -> impl Iterator<Item = Answer> + '_ {
+        self.pass.work.answers.drain(..)
+    }
+
+    /// Goes on, with the next turn, with what came of work that was left with another.
+    pub fn take_back(&mut self, answer: Answer) {
+        self.pass.work.take_back(&mut self.queues, answer);
     }
 
     /// What this processor may take of what has arrived.

@@ -55,3 +55,4 @@ pub use perimeter::{Arrival, Buckets, Claims, Exclusion, Neighbours};
 pub use processor::{Next, Processor};
 pub use reserve::Reserve;
 pub use stream::{Stream, StreamBuilder, StreamError};
+pub use work::Answer;

@@ -149,6 +149,15 @@ impl Queues {
         self.run(queue)
     }
 
+    /// Moves what a queue holds from the `at`-th message on to an empty run.
+    pub(crate) fn move_from(&mut self, queue: QueueId, at: usize, to: &mut Run) {
+        let run = self.run(queue);
+        run.move_from(at, to);
+        if run.is_empty() {
+            self.ready &= !queue.bit();
+        }
+    }
+
     /// Lets `take` take messages off the queue.
     #[inline]
     pub(crate) fn offer(&mut self, queue: QueueId, take: impl FnOnce(&mut Run)) {

@@ -16,6 +16,7 @@ pub struct Stream {
     sites: Vec<Site>,
     cores: u64,
     downward: u64,
+    free: u64,
     /// The modules that settle, as a mask.
     settling: u32,
 }
@@ -285,7 +286,18 @@ impl StreamBuilder {
             .enumerate()
             .filter(|(_, stages)| stages.contains(Stages::SETTLE))
             .fold(0, |mask, (index, _)| mask | 1 << index);
+        let highest_core = sites
+            .iter()
+            .filter(|site| site.step.direction == Direction::Up && site.step.stage == Stage::Core)
+            .map(|site| site.step.module)
+            .max();
+        let above = |step: &Step| match step.stage {
+            Stage::Core => false,
+            Stage::Before => Some(step.module) > highest_core,
+            Stage::After => Some(step.module) >= highest_core,
+        };
         Stream {
+            free: mask(&|step| step.direction == Direction::Up && above(step)),
             cores: mask(&|step| step.stage == Stage::Core),
             downward: mask(&|step| step.direction == Direction::Down) | QueueId::TAIL.bit(),
             settling,
@@ -373,6 +385,13 @@ impl Stream {
     #[inline]
     pub(crate) fn downward(&self) -> u64 {
         self.downward
+    }
+
+    /// The queues on the way up above which there is no core any more, as a mask: what waits there may go on anywhere, in any
+    /// order.
+    #[inline]
+    pub(crate) fn free(&self) -> u64 {
+        self.free
     }
 
     /// Where a message enters `module` in this direction.

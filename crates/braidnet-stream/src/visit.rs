@@ -99,6 +99,9 @@ impl<'c> Visit<'_, 'c> {
     }
 
     fn serve_piece(&mut self, kept: &mut Kept, mut piece: Box<Left<Piece>>) {
+        let is_own = piece.work.from == self.work.seat;
+        let free = if is_own { 0 } else { self.cx.stream.free() };
+        let lengths = Work::lengths(self.cx.queues, free);
         let Piece {
             queue, run, rearm, ..
         } = &mut piece.work;
@@ -108,7 +111,14 @@ impl<'c> Visit<'_, 'c> {
         }
         let site = queue.and_then(|queue| self.cx.stream.site(queue));
         self.serve(kept, site.map(|site| (site, run)));
-        self.work.put_by(piece, &mut kept.spare);
+        let done = if is_own {
+            Some(piece)
+        } else {
+            self.work.answer(self.cx.queues, &lengths, piece)
+        };
+        if let Some(piece) = done {
+            self.work.put_by(piece, &mut kept.spare);
+        }
     }
 
     /// Works with the bucket; what it sends down leaves in order, carried by one drainer (see

@@ -37,6 +37,10 @@ pub(crate) struct Work {
     pub(crate) numbers: Numbers,
     /// Boxes for work that is brought to shared buckets.
     pieces: Boxes,
+    /// Where this processor sits, if what comes of its work is to come back to it.
+    pub(crate) seat: Option<u16>,
+    /// What came of work that others have left.
+    pub(crate) answers: Vec<Answer>,
     /// What belongs to other processors.
     pub(crate) foreign: Vec<Parcel>,
 }
@@ -56,6 +60,8 @@ impl Work {
             unfinished: Vec::with_capacity(64),
             numbers: Numbers::default(),
             pieces: Vec::new(),
+            seat: None,
+            answers: Vec::new(),
             foreign: Vec::with_capacity(64),
         }
     }
@@ -78,7 +84,8 @@ impl Work {
     pub(crate) fn reserve_shared(&mut self, messages: usize) {
         self.numbers.of.resize_with(self.entries.len(), || None);
         self.numbers.drawn.reserve(self.entries.len());
-        self.pieces.reserve(2 * PIECES);
+        self.pieces.reserve(4 * PIECES);
+        self.answers.reserve(PIECES);
         while self.pieces.len() < PIECES {
             self.pieces.push(Left::new(Piece::default()));
         }
@@ -175,6 +182,7 @@ impl Work {
             .pop()
             .unwrap_or_else(|| Left::new(Piece::default()));
         piece.work.number = number;
+        piece.work.from = self.seat;
         if let Some((site, run)) = came {
             piece.work.queue = Some(site.queue);
             piece.work.run.take_over(run);
@@ -189,10 +197,11 @@ impl Work {
             queue,
             run,
             number,
+            from,
             rearm,
         } = &mut piece.work;
         run.clear();
-        (*queue, *number, *rearm) = (None, None, false);
+        (*queue, *number, *from, *rearm) = (None, None, None, false);
         if self.pieces.len() > PIECES {
             spare.push(piece);
             return;
@@ -225,6 +234,67 @@ impl Work {
             }
         }
         self.spare = run;
+    }
+}
+
+/// How much waited in some queues.
+pub(crate) type Lengths = [(Option<QueueId>, usize); 8];
+
+impl Work {
+    /// How much waits in the queues of a mask, or in the first eight of them.
+    pub(crate) fn lengths(queues: &Queues, mut mask: u64) -> Lengths {
+        core::array::from_fn(|_| {
+            let queue = QueueId::lowest(mask);
+            mask &= !queue.map_or(0, QueueId::bit);
+            (queue, queue.map_or(0, |queue| queues.len(queue)))
+        })
+    }
+
+    /// Sends a box back to whoever left it, with what has come of it: what waits in the first of the queues that have grown.
+    /// Gives the box back if nothing has.
+    pub(crate) fn answer(
+        &mut self,
+        queues: &mut Queues,
+        lengths: &Lengths,
+        mut piece: Box<Left<Piece>>,
+    ) -> Option<Box<Left<Piece>>> {
+        let grown = lengths.iter().find_map(|(queue, len)| {
+            let queue = (*queue)?;
+            (queues.len(queue) > *len).then_some((queue, *len))
+        });
+        let (Some((queue, len)), Some(seat)) = (grown, piece.work.from) else {
+            return Some(piece);
+        };
+        piece.work.run.clear();
+        queues.move_from(queue, len, &mut piece.work.run);
+        piece.work.queue = Some(queue);
+        self.answers.push(Answer { seat, piece });
+        None
+    }
+
+    /// Goes on with what has come of work that was left with another.
+    pub(crate) fn take_back(&mut self, queues: &mut Queues, answer: Answer) {
+        let mut piece = answer.piece;
+        if let Some(queue) = piece.work.queue.take() {
+            queues.append(queue, &mut piece.work.run);
+        }
+        piece.work.run.clear();
+        piece.work.from = None;
+        self.pieces.push(piece);
+    }
+}
+
+/// What came of work that a processor has left in a bucket with whoever was inside, on its way back: messages whose bytes the one who left
+/// them has at hand, and above which there is no core any more.
+pub struct Answer {
+    seat: u16,
+    piece: Box<Left<Piece>>,
+}
+
+impl Answer {
+    /// Who left the work.
+    pub fn seat(&self) -> usize {
+        usize::from(self.seat)
     }
 }
 

@@ -85,6 +85,8 @@ pub(crate) struct Piece {
     pub(crate) run: Run,
     /// Its number, if it has one.
     pub(crate) number: Option<Ticket>,
+    /// The seat of whoever brought it, if that one wants back what comes of it.
+    pub(crate) from: Option<u16>,
     /// Whether the wheel that the bucket's deadline is in may be out of reach.
     pub(crate) rearm: bool,
 }
