@@ -9,7 +9,8 @@ use crate::{output, units};
 use braidnet::Architecture;
 use braidnet_lab::Presentation;
 use braidnet_lab::compare::{
-    CompareConfig, CompareError, Laboratory, Provenance, ThisMachine, compare, doubling, table,
+    CompareConfig, CompareError, Laboratory, Provenance, ThisMachine, by_connections, compare,
+    doubling, table,
 };
 use clap::Args;
 use progress::Bar;
@@ -27,6 +28,10 @@ Examples:
       from where on another architecture is the better one
   braidnet compare --lock mcs --batch 1
       as the papers did it: fair locks, one message at a time
+  braidnet compare --grid
+      1 to 20 connections on all processors: three to five minutes on two
+  braidnet compare --work 20us --presentation none
+      with 20 µs of order-free work on each message, as decryption would be
   braidnet compare --json > compare.json
       every repetition with its probes, for programs";
 
@@ -34,25 +39,24 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = MORE)]
 pub struct Compare {
-    /// Architectures to compare [CP/MP §3.3, ASX §3.3]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "task,connection,message", value_parser = one_of(&Architecture::ALL, Architecture::name), hide_possible_values = true)]
+    /// Throughput with 1 to 20 connections on all processors, a column for each architecture [CP/MP §3.4.1, figure 7]
+    #[arg(long)]
+    grid: bool,
+
+    /// Architectures to compare [default: all] [CP/MP §3.3, ASX §3.3]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(&Architecture::ALL, Architecture::name), hide_possible_values = true)]
     architecture: Vec<Architecture>,
 
-    /// Numbers of processors [default: 1, 2, 4 and so on, and all that this process may use]
+    /// Numbers of processors [default: 1, 2, 4 and so on, and all that this process may use; with --grid, all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     processors: Vec<usize>,
 
-    /// Numbers of connections, dealt to processors evenly [PLP §4.3]
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "1,20"
-    )]
+    /// Numbers of connections, dealt to processors evenly [default: 1,20; with --grid, 1 to 20] [PLP §4.3]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     connections: Vec<usize>,
 
-    /// What stands between transport and application
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "none,xdr", value_parser = one_of(Presentation::ALL, Presentation::name), hide_possible_values = true)]
+    /// What stands between transport and application: none, xdr [default: both; with --grid, none]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(Presentation::ALL, Presentation::name), hide_possible_values = true)]
     presentation: Vec<Presentation>,
 
     /// Repetitions of each cell, 5 or more
@@ -63,9 +67,9 @@ pub struct Compare {
     #[arg(long, value_name = "N", default_value_t = CompareConfig::default().most_repeats)]
     repeats: usize,
 
-    /// Time after which nothing is measured again
-    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = units::duration)]
-    budget: Duration,
+    /// Time after which nothing is measured again [default: 75s; with --grid, 5min]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    budget: Option<Duration>,
 
     /// What the order within each round is shuffled by
     #[arg(long, value_name = "N", default_value_t = CompareConfig::default().seed)]
@@ -82,38 +86,76 @@ pub struct Compare {
 impl Compare {
     /// Measures and prints. Ctrl-C ends the process with 130 and leaves the terminal clean.
     pub fn run(self) -> Result<(), Failure> {
-        let json = self.json;
+        let (json, grid) = (self.json, self.grid);
+        let config = self.config();
+        if grid {
+            announce(&config)?;
+        }
         let mut bar = Bar::new();
         bar.clear_on_interrupt()
             .map_err(|error| Failure::Runtime(format!("cannot wait for Ctrl-C: {error}")))?;
-        let answer = compare(&self.config(), &provenance(), &mut bar);
+        let answer = compare(&config, &provenance(), &mut bar);
         bar.clear();
         let report = answer.map_err(failure)?;
         if json {
             output::json(&report)
+        } else if grid {
+            output::text(&by_connections(&report))
         } else {
             output::text(&table(&report))
         }
     }
 
     fn config(self) -> CompareConfig {
-        let processors = if self.processors.is_empty() {
-            doubling(ThisMachine::new().processors())
+        let allowed = ThisMachine::new().processors();
+        let plan = if self.grid {
+            CompareConfig::sweep(allowed)
         } else {
-            self.processors
+            CompareConfig {
+                processors: doubling(allowed),
+                ..CompareConfig::default()
+            }
         };
         CompareConfig {
-            architectures: self.architecture,
-            processors,
-            connections: self.connections,
-            presentations: self.presentation,
+            architectures: asked_or(self.architecture, plan.architectures),
+            processors: asked_or(self.processors, plan.processors),
+            connections: asked_or(self.connections, plan.connections),
+            presentations: asked_or(self.presentation, plan.presentations),
             repetitions: self.repetitions,
             most_repeats: self.repeats,
-            budget: self.budget,
+            budget: self.budget.unwrap_or(plan.budget),
             seed: self.seed,
             base: self.knobs.config(),
-            ..CompareConfig::default()
+            ..plan
         }
+    }
+}
+
+/// What was asked for, or what stands for nothing.
+fn asked_or<T>(asked: Vec<T>, default: Vec<T>) -> Vec<T> {
+    if asked.is_empty() { default } else { asked }
+}
+
+/// Says on standard error how long it will take.
+fn announce(config: &CompareConfig) -> Result<(), Failure> {
+    let cells = config
+        .cells(ThisMachine::new().processors())
+        .map_err(failure)?;
+    let needed = config.time_needed(&cells);
+    eprintln!(
+        "{} cells: about {}, at most about {} if the machine is not steady",
+        cells.len(),
+        roughly(needed),
+        roughly(needed.max(config.budget))
+    );
+    Ok(())
+}
+
+/// "40 s", "3 min".
+fn roughly(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 100.0 => format!("{} s", seconds.ceil()),
+        seconds => format!("{} min", (seconds / 60.0).round()),
     }
 }
 

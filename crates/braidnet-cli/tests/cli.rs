@@ -53,6 +53,9 @@ fn help_teaches() {
         (
             &["compare", "--help"],
             &[
+                "--grid",
+                "figure 7]",
+                "--work",
                 "--processors <LIST>",
                 "--connections <LIST>",
                 "--lock <NAME>",
@@ -140,7 +143,7 @@ fn what_cannot_be_is_refused_with_a_sentence_and_2() {
         (&["ttcp", "--fast"], "unexpected argument '--fast'"),
         (
             &["ttcp", "--architecture", "both"],
-            "[possible values: task, connection, message]",
+            "[possible values: task, connection, message, braid]",
         ),
         (
             &["ttcp", "--lock", "bakery"],
@@ -210,7 +213,7 @@ fn what_cannot_be_is_refused_with_a_sentence_and_2() {
 #[test]
 fn ttcp_measures_every_architecture_both_ways() {
     let mut hashes = Vec::new();
-    for architecture in ["task", "connection", "message"] {
+    for architecture in ["task", "connection", "message", "braid"] {
         for direction in ["receive", "send", "both"] {
             let knobs = [
                 "ttcp",
@@ -233,8 +236,8 @@ fn ttcp_measures_every_architecture_both_ways() {
         }
     }
     assert_eq!(
-        (&hashes[0], &hashes[0]),
-        (&hashes[1], &hashes[2]),
+        (&hashes[0], &hashes[0], &hashes[0]),
+        (&hashes[1], &hashes[2], &hashes[3]),
         "the same bytes"
     );
 }
@@ -264,6 +267,42 @@ fn ttcp_prints_what_a_person_can_read() {
 }
 
 #[test]
+fn the_grid_of_connections_is_announced_and_has_a_row_for_each() {
+    let narrowed = [
+        "compare",
+        "--grid",
+        "--connections",
+        "1,2,3",
+        "--architecture",
+        "connection,message,braid",
+        "--work",
+        "1us",
+    ];
+    let output = braidnet(&[&narrowed[..], &SMOKE].concat());
+    let (text, said) = (stdout(&output), stderr(&output));
+    assert!(output.status.success(), "{said}");
+    assert!(said.starts_with("9 cells: about "), "{said}");
+    assert!(text.contains("with 1 µs of work each"), "{text}");
+    let rows: Vec<&str> = (text.lines())
+        .skip_while(|line| !line.starts_with("connections"))
+        .take(4)
+        .map(|line| line.split_whitespace().next().unwrap_or_default())
+        .collect();
+    assert_eq!(rows, ["connections", "1", "2", "3"], "{text}");
+    assert!(text.contains("the better of `connection` and `message`"));
+    let output = braidnet(&[&narrowed[..], &["--json"], &SMOKE].concat());
+    let report: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let runs = report["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 9);
+    for run in runs {
+        assert_eq!(
+            (&run["presentation"], &run["work_ns"]),
+            (&"none".into(), &1000.into())
+        );
+    }
+}
+
+#[test]
 fn compare_reports_every_cell() {
     let grid = [
         "compare",
@@ -288,7 +327,7 @@ fn compare_reports_every_cell() {
         assert!(!report["machine"][key].is_null(), "{key}");
     }
     let runs = report["runs"].as_array().expect("runs");
-    assert_eq!(runs.len(), 3 * 2 * 2);
+    assert_eq!(runs.len(), 4 * 2 * 2);
     for run in runs {
         for key in [
             "architecture",
@@ -337,7 +376,11 @@ fn compare_reports_every_cell() {
         assert_eq!(run["repetitions"].as_array().expect("all").len(), 5);
     }
     let advice = report["advice"].as_array().expect("sentences");
-    assert_eq!(advice.len(), 2, "few and many connections: {advice:?}");
+    assert_eq!(
+        advice.len(),
+        3,
+        "few and many connections, and all: {advice:?}"
+    );
     let text = answer(&[&grid[..], &SMOKE].concat());
     assert!(text.contains("3 connections, presentation xdr"), "{text}");
     assert!(

@@ -8,6 +8,7 @@
 use super::config::{Connections, Processors};
 use super::format;
 use super::report::Run;
+use super::sweep::standing;
 use std::collections::BTreeSet;
 
 /// What the figures of one load say.
@@ -25,7 +26,8 @@ pub struct Verdict {
     pub beaten: Vec<&'static str>,
 }
 
-/// Two or three sentences, in plain words, with the figures that they rest on.
+/// Two or three sentences, in plain words, with the figures that they rest on. Where more than two numbers of connections
+/// were measured, one more says how `braid` stands to `connection` and `message` at each of them.
 pub fn advise(runs: &[Run]) -> Vec<String> {
     let architectures: BTreeSet<&str> = runs.iter().map(|run| run.architecture).collect();
     if architectures.len() < 2 {
@@ -44,13 +46,30 @@ pub fn advise(runs: &[Run]) -> Vec<String> {
         };
         sentences.push(choice(&which, &loads(runs, count)));
     }
-    match (scaling(runs, &connections), doubt(runs)) {
-        (Some(scaling), Some(doubt)) => sentences.push(format!("{scaling}; but {doubt}.")),
-        (Some(scaling), None) => sentences.push(format!("{scaling}.")),
-        (None, Some(doubt)) => sentences.push(format!("Beware: {doubt}.")),
-        (None, None) => {}
+    let all: Vec<Load> = (connections.iter())
+        .flat_map(|&count| loads(runs, count))
+        .collect();
+    if connections.len() > 2 {
+        sentences.extend(standing(&all));
+    }
+    let found: Vec<String> = overall(&all)
+        .into_iter()
+        .chain(scaling(runs, &connections))
+        .collect();
+    let found = capitalised(&found.join("; "));
+    match (found.is_empty(), doubt(runs)) {
+        (false, Some(doubt)) => sentences.push(format!("{found}; but {doubt}.")),
+        (false, None) => sentences.push(format!("{found}.")),
+        (true, Some(doubt)) => sentences.push(format!("Beware: {doubt}.")),
+        (true, None) => {}
     }
     sentences
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(rest).collect()
 }
 
 /// The verdict on every load, by connections and presentation.
@@ -72,9 +91,9 @@ fn ends(set: &BTreeSet<usize>) -> Vec<usize> {
 
 /// The runs of one load on the greatest number of processors, the highest median first, parted into those that nothing
 /// beats and the others; and the best on fewer processors, if it beats them all.
-struct Load<'a> {
-    recommended: Vec<&'a Run>,
-    beaten: Vec<&'a Run>,
+pub(super) struct Load<'a> {
+    pub(super) recommended: Vec<&'a Run>,
+    pub(super) beaten: Vec<&'a Run>,
     better_on_fewer: Option<&'a Run>,
 }
 
@@ -100,7 +119,7 @@ fn loads(runs: &[Run], connections: usize) -> Vec<Load<'_>> {
 }
 
 impl<'a> Load<'a> {
-    fn of(runs: &[&'a Run]) -> Load<'a> {
+    pub(super) fn of(runs: &[&'a Run]) -> Load<'a> {
         let most = runs.iter().map(|run| run.processors).max().unwrap_or(0);
         let (mut widest, mut fewer): (Vec<&Run>, Vec<&Run>) =
             runs.iter().partition(|run| run.processors == most);
@@ -115,6 +134,16 @@ impl<'a> Load<'a> {
             beaten,
             better_on_fewer,
         }
+    }
+
+    /// The runs that the verdict is about, the highest median of either part first.
+    fn widest(&self) -> impl Iterator<Item = &'a Run> {
+        self.recommended.iter().chain(&self.beaten).copied()
+    }
+
+    /// The run of an architecture.
+    pub(super) fn run(&self, architecture: &str) -> Option<&'a Run> {
+        self.widest().find(|run| run.architecture == architecture)
     }
 
     fn verdict(&self) -> Verdict {
@@ -231,6 +260,79 @@ fn spread(run: &Run) -> String {
     format::spread(run.throughput_gbps.median, run.throughput_gbps.ci90)
 }
 
+/// What an architecture reaches of the highest median, at worst, and under which load.
+struct Worst<'a> {
+    run: &'a Run,
+    share: f64,
+}
+
+/// What to choose if one architecture has to serve every load: what nothing beats under any, or what comes closest.
+fn overall(loads: &[Load]) -> Option<String> {
+    let ([first, others @ ..], true) = (loads, loads.len() > 1) else {
+        return None;
+    };
+    let mut unbeaten: Vec<&str> = names(&first.recommended);
+    unbeaten.retain(|name| {
+        let among = |load: &Load| load.recommended.iter().any(|run| run.architecture == *name);
+        others.iter().all(among)
+    });
+    let choices: Vec<&str> = if unbeaten.is_empty() {
+        first.widest().map(|run| run.architecture).collect()
+    } else {
+        unbeaten.clone()
+    };
+    let mut worst: Vec<Worst> = (choices.iter())
+        .filter_map(|name| worst(loads, name))
+        .collect();
+    worst.sort_by(|one, other| other.share.total_cmp(&one.share));
+    let shown: Vec<String> = worst.iter().map(Worst::shown).collect();
+    let closest = shown.first()?;
+    Some(if unbeaten.is_empty() {
+        format!("for all of these loads none is best throughout: {closest} comes closest")
+    } else {
+        format!(
+            "for all of these loads choose {}, which nothing clearly beats under any of them",
+            listed(&shown, "or")
+        )
+    })
+}
+
+fn worst<'a>(loads: &[Load<'a>], architecture: &str) -> Option<Worst<'a>> {
+    let shares = loads.iter().filter_map(|load| {
+        let best = load.recommended.first()?.throughput_gbps.median;
+        let run = load.run(architecture)?;
+        let share = run.throughput_gbps.median / best;
+        Some(Worst { run, share })
+    });
+    shares.min_by(|one, other| one.share.total_cmp(&other.share))
+}
+
+impl Worst<'_> {
+    /// "`task` (at worst 0.81 of the best: 1 connection, xdr)".
+    fn shown(&self) -> String {
+        let name = self.run.architecture;
+        if self.share >= 1.0 {
+            return format!("`{name}` (always the best)");
+        }
+        let (share, load) = (share(self.share), under(self.run));
+        format!("`{name}` (at worst {share} of the best: {load})")
+    }
+}
+
+/// A share, never rounded up: what is below 0.93 is not shown as 0.93.
+pub(super) fn share(share: f64) -> String {
+    format::short((share * 100.0).floor() / 100.0)
+}
+
+/// "1 connection", "20 connections, xdr".
+pub(super) fn under(run: &Run) -> String {
+    let connections = Connections(run.connections);
+    match run.presentation {
+        "none" => connections.to_string(),
+        name => format!("{connections}, {name}"),
+    }
+}
+
 /// What more processors brought to the best of few and of many connections, beside what the machine allows.
 fn scaling(runs: &[Run], connections: &BTreeSet<usize>) -> Option<String> {
     let mut parts = Vec::new();
@@ -257,7 +359,7 @@ fn scaling(runs: &[Run], connections: &BTreeSet<usize>) -> Option<String> {
     }
     (!parts.is_empty()).then(|| {
         format!(
-            "Going from 1 processor to {most} made {}, where the ceiling is what processors reach that share nothing",
+            "going from 1 processor to {most} made {}, where the ceiling is what processors reach that share nothing",
             listed(&parts, "and")
         )
     })
@@ -276,7 +378,7 @@ fn doubt(runs: &[Run]) -> Option<String> {
 }
 
 /// "a", "a and b", "a, b and c".
-fn listed(items: &[String], last: &str) -> String {
+pub(super) fn listed(items: &[String], last: &str) -> String {
     match items {
         [] => String::new(),
         [only] => only.clone(),
@@ -290,9 +392,11 @@ mod tests {
     use super::super::testing::planted;
     use super::*;
     use crate::Presentation;
-    use crate::compare::config::COMPARED;
     use braidnet_process::Architecture;
     use proptest::prelude::*;
+
+    /// Cells of the default grid on two processors.
+    const CELLS: usize = 2 * 2 * 2 * Architecture::ALL.len();
 
     /// A grid of the default shape on two processors, its throughputs in the order of the table.
     fn grid(throughputs: &[Vec<f64>]) -> Vec<Run> {
@@ -300,7 +404,7 @@ mod tests {
         let mut runs = Vec::new();
         for connections in [1, 20] {
             for &presentation in Presentation::ALL {
-                for architecture in COMPARED {
+                for architecture in Architecture::ALL {
                     for processors in [1, 2] {
                         let sample = samples.next().expect("one sample for each cell");
                         runs.push(planted(
@@ -347,7 +451,7 @@ mod tests {
     /// Five repetitions around a centre, as far from it as `spread` says; no two centres are equal.
     fn samples() -> impl Strategy<Value = Vec<Vec<f64>>> {
         let cell = (0u32..1000, 0.0..20.0f64);
-        prop::collection::vec(cell, 24).prop_map(|cells| {
+        prop::collection::vec(cell, CELLS).prop_map(|cells| {
             let sample = |(index, (centre, spread)): (usize, (u32, f64))| {
                 let centre = 10.0 + f64::from(centre) / 10.0 + index as f64 / 1000.0;
                 [-1.0, -0.5, 0.0, 0.6, 1.1]
@@ -360,8 +464,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn swapped_figures_swap_the_sentences(samples in samples(), pair in 0usize..3) {
-            let (one, other) = [("task", "connection"), ("task", "message"), ("connection", "message")][pair];
+        fn swapped_figures_swap_the_sentences(
+            samples in samples(),
+            pair in prop::sample::subsequence(Architecture::ALL.map(Architecture::name).to_vec(), 2),
+        ) {
+            let (one, other) = (pair[0], pair[1]);
             let runs = grid(&samples);
             let expected: Vec<String> = advise(&runs)
                 .iter()
@@ -384,9 +491,9 @@ mod tests {
                     &runs.iter().find(is).expect("a verdict is about runs").throughput_gbps
                 };
                 prop_assert!(!verdict.recommended.is_empty());
-                prop_assert_eq!(verdict.recommended.len() + verdict.beaten.len(), 3);
+                prop_assert_eq!(verdict.recommended.len() + verdict.beaten.len(), Architecture::ALL.len());
                 for name in &verdict.recommended {
-                    for other in COMPARED.map(Architecture::name) {
+                    for other in Architecture::ALL.map(Architecture::name) {
                         let (here, there) = (of(name), of(other));
                         prop_assert!(
                             here.median >= there.median || here.interval().1 >= there.interval().0,
@@ -416,9 +523,9 @@ mod tests {
                 figure + 9.0,
             ]
         };
-        // For each: task, connection, message, on 1 and on 2 processors.
-        let few = [30.0, 31.0, 40.0, 39.0, 38.0, 45.0].map(flat);
-        let few_xdr = [20.0, 28.0, 24.0, 25.0, 23.0, 26.0].map(flat);
+        // For each: task, connection, message, braid, on 1 and on 2 processors.
+        let few = [30.0, 31.0, 40.0, 39.0, 38.0, 45.0, 40.0, 40.5].map(flat);
+        let few_xdr = [20.0, 28.0, 24.0, 25.0, 23.0, 26.0, 24.0, 21.0].map(flat);
         let many = [
             flat(30.0),
             flat(31.0),
@@ -426,8 +533,10 @@ mod tests {
             wide(76.0),
             flat(38.0),
             wide(75.0),
+            flat(40.0),
+            flat(50.0),
         ];
-        let many_xdr = [20.0, 28.0, 24.0, 21.0, 23.0, 22.0].map(flat);
+        let many_xdr = [20.0, 28.0, 24.0, 21.0, 23.0, 22.0, 24.0, 20.0].map(flat);
         let samples = [few, few_xdr, many, many_xdr].concat();
         let mut runs = grid(&samples);
         for run in &mut runs {
@@ -437,11 +546,76 @@ mod tests {
         assert_eq!(
             advise(&runs),
             [
-                "For few connections (1) on 2 processors choose `message`: 45.0 ± 0.0 Gbit/s against 39.0 ± 0.0 under `connection` and 31.0 ± 0.0 under `task`; with xdr choose `task`: 28.0 ± 0.0 Gbit/s against 26.0 ± 0.0 under `message` and 25.0 ± 0.0 under `connection`.",
-                "For many connections (20) on 2 processors choose `connection` or `message`, between which there is no clear difference: 76.0 ± 8.1 Gbit/s under `connection` and 75.0 ± 8.1 under `message` against 31.0 ± 0.0 under `task`; with xdr choose `task`: 28.0 ± 0.0 Gbit/s against 22.0 ± 0.0 under `message` and 21.0 ± 0.0 under `connection`.",
-                "Going from 1 processor to 2 made `message` 1.90 times as fast with 1 connection (ceiling 1.95) and `connection` 1.90 times as fast with 20 connections (ceiling 1.95), where the ceiling is what processors reach that share nothing.",
+                "For few connections (1) on 2 processors choose `message`: 45.0 ± 0.0 Gbit/s against 40.5 ± 0.0 under `braid`, 39.0 ± 0.0 under `connection` and 31.0 ± 0.0 under `task`; with xdr choose `task`: 28.0 ± 0.0 Gbit/s against 26.0 ± 0.0 under `message`, 25.0 ± 0.0 under `connection` and 21.0 ± 0.0 under `braid`.",
+                "For many connections (20) on 2 processors choose `connection` or `message`, between which there is no clear difference: 76.0 ± 8.1 Gbit/s under `connection` and 75.0 ± 8.1 under `message` against 50.0 ± 0.0 under `braid` and 31.0 ± 0.0 under `task`; with xdr choose `task`: 28.0 ± 0.0 Gbit/s against 22.0 ± 0.0 under `message`, 21.0 ± 0.0 under `connection` and 20.0 ± 0.0 under `braid`.",
+                "For all of these loads none is best throughout: `message` (at worst 0.78 of the best: 20 connections, xdr) comes closest; going from 1 processor to 2 made `message` 1.90 times as fast with 1 connection (ceiling 1.95) and `connection` 1.90 times as fast with 20 connections (ceiling 1.95), where the ceiling is what processors reach that share nothing.",
             ]
         );
+    }
+
+    /// The grid in which the loads, few and many connections, each without and with XDR, have these figures on two processors.
+    fn loads_of(figures: [[f64; 4]; 4]) -> Vec<Run> {
+        let on_both = |figure: f64| [vec![figure; 5], vec![figure; 5]];
+        let samples: Vec<Vec<f64>> = figures.into_iter().flatten().flat_map(on_both).collect();
+        grid(&samples)
+    }
+
+    #[test]
+    fn what_suits_every_load_is_said_or_what_comes_closest() {
+        // Task, connection, message, braid.
+        let rows = [
+            (
+                [
+                    [1.0, 20.0, 40.0, 50.0],
+                    [1.0, 20.0, 40.0, 40.0],
+                    [1.0, 60.0, 50.0, 60.0],
+                    [1.0, 60.0, 50.0, 70.0],
+                ],
+                "For all of these loads choose `braid` (always the best), which nothing clearly beats under any of them.",
+            ),
+            (
+                [
+                    [1.0, 20.0, 40.0, 39.0],
+                    [1.0, 20.0, 40.0, 38.0],
+                    [1.0, 60.0, 50.0, 59.0],
+                    [1.0, 60.0, 50.0, 58.0],
+                ],
+                "For all of these loads none is best throughout: `braid` (at worst 0.95 of the best: 1 connection, xdr) comes closest.",
+            ),
+            (
+                [
+                    [1.0, 20.0, 40.0, 1.0],
+                    [1.0, 20.0, 40.0, 1.0],
+                    [1.0, 60.0, 50.0, 1.0],
+                    [1.0, 60.0, 49.0, 1.0],
+                ],
+                "For all of these loads none is best throughout: `message` (at worst 0.81 of the best: 20 connections, xdr) comes closest.",
+            ),
+            (
+                [
+                    [1.0, 9.0, 10.0, 10.0],
+                    [1.0, 9.0, 10.0, 10.0],
+                    [1.0, 9.0, 10.0, 10.0],
+                    [1.0, 9.0, 10.0, 10.0],
+                ],
+                "For all of these loads choose `message` (always the best) or `braid` (always the best), which nothing clearly beats under any of them.",
+            ),
+        ];
+        for (figures, sentence) in rows {
+            assert_eq!(advise(&loads_of(figures)).pop().as_deref(), Some(sentence));
+        }
+    }
+
+    #[test]
+    fn a_share_is_never_rounded_up() {
+        for (figure, text) in [
+            (0.9299, "0.92"),
+            (0.93, "0.93"),
+            (0.999, "0.99"),
+            (0.5, "0.50"),
+        ] {
+            assert_eq!(share(figure), text);
+        }
     }
 
     #[test]
@@ -456,21 +630,30 @@ mod tests {
 
     #[test]
     fn what_holds_under_every_presentation_is_said_once() {
-        let load = [20.0, 30.0, 20.0, 60.0, 20.0, 40.0].map(|figure| vec![figure; 5]);
+        let load = [20.0, 30.0, 20.0, 60.0, 20.0, 40.0, 20.0, 10.0].map(|figure| vec![figure; 5]);
         let runs = grid(&[load.clone(), load.clone(), load.clone(), load].concat());
         assert_eq!(
             advise(&runs)[1],
-            "For many connections (20) on 2 processors choose `connection`: 60.0 ± 0.0 Gbit/s against 40.0 ± 0.0 under `message` and 30.0 ± 0.0 under `task`; with xdr likewise: 60.0 ± 0.0 Gbit/s against 40.0 ± 0.0 under `message` and 30.0 ± 0.0 under `task`."
+            "For many connections (20) on 2 processors choose `connection`: 60.0 ± 0.0 Gbit/s against 40.0 ± 0.0 under `message`, 30.0 ± 0.0 under `task` and 10.0 ± 0.0 under `braid`; with xdr likewise: 60.0 ± 0.0 Gbit/s against 40.0 ± 0.0 under `message`, 30.0 ± 0.0 under `task` and 10.0 ± 0.0 under `braid`."
         );
     }
 
     #[test]
     fn an_unsteady_machine_is_told_of_in_the_last_sentence() {
-        let mut runs = grid(&vec![vec![10.0; 5]; 24]);
+        let mut runs = grid(&vec![vec![10.0; 5]; CELLS]);
         runs[1].settled = false;
-        let warning = "the machine was not steady under 1 of the 12 lines of several processors (~), so measure again when it has less to do.";
+        let warning = |all: usize| {
+            format!(
+                "the machine was not steady under 1 of the {all} lines of several processors (~), so measure again when it has less to do."
+            )
+        };
         let last = |runs: &[Run]| advise(runs).pop().unwrap_or_default();
-        assert_eq!(last(&runs), format!("Beware: {warning}"));
+        let one_load = 2 * Architecture::ALL.len();
+        assert_eq!(
+            last(&runs[..one_load]),
+            format!("Beware: {}", warning(one_load / 2))
+        );
+        let warning = warning(CELLS / 2);
         for run in &mut runs {
             (run.speedup, run.ceiling) = (Some(1.0), Some(2.0));
         }
@@ -484,7 +667,7 @@ mod tests {
 
     #[test]
     fn fewer_processors_that_do_better_are_named() {
-        let mut runs = grid(&vec![vec![10.0; 5]; 24]);
+        let mut runs = grid(&vec![vec![10.0; 5]; CELLS]);
         runs[0].throughput_gbps = Summary::of(&[50.0; 5]).expect("five figures");
         let sentence = &advise(&runs)[0];
         assert!(

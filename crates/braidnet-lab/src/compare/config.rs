@@ -36,18 +36,11 @@ pub struct CompareConfig {
     pub base: TtcpConfig,
 }
 
-/// The architectures that are compared unless others are asked for.
-pub(super) const COMPARED: [Architecture; 3] = [
-    Architecture::Task,
-    Architecture::Connection,
-    Architecture::Message,
-];
-
 impl Default for CompareConfig {
     /// The default grid of a machine of one processor; see [`doubling`].
     fn default() -> CompareConfig {
         CompareConfig {
-            architectures: COMPARED.to_vec(),
+            architectures: Architecture::ALL.to_vec(),
             processors: vec![1],
             connections: vec![1, 20],
             presentations: Presentation::ALL.to_vec(),
@@ -62,6 +55,45 @@ impl Default for CompareConfig {
 }
 
 impl CompareConfig {
+    /// The grid of CP/MP §3.4.1, figure 7: on so many processors, all of them in use, with 1 to 20 connections, without
+    /// presentation. With no single processor among them it tells no speed-up.
+    pub fn sweep(processors: usize) -> CompareConfig {
+        CompareConfig {
+            processors: vec![processors],
+            connections: (1..=20).collect(),
+            presentations: vec![Presentation::None],
+            budget: Duration::from_secs(300),
+            ..CompareConfig::default()
+        }
+    }
+
+    /// About how long it takes to measure these cells, nothing of it again, on a machine that has nothing else to do.
+    pub fn time_needed(&self, cells: &[Cell]) -> Duration {
+        /// What goes before a measurement or probe: threads, connections, warm caches.
+        const SET_UP: Duration = Duration::from_millis(20);
+        /// Processor time of a message, at most, where nothing works on it.
+        const MESSAGE: Duration = Duration::from_micros(1);
+        let messages = u32::try_from(self.base.messages).unwrap_or(u32::MAX);
+        let all_messages = (self.base.work + MESSAGE).saturating_mul(messages);
+        let one = SET_UP + self.base.min_duration.max(all_messages);
+        let sampled = SET_UP + (self.base.min_duration / 3).max(all_messages);
+        let repetitions = u32::try_from(self.repetitions).unwrap_or(u32::MAX);
+        let needed = |cell: &Cell| {
+            // A probe serves the measurements on both its sides, where they are of one load.
+            let probes = match cell.processors {
+                1 => Duration::ZERO,
+                _ => (SET_UP + self.probe_duration) * 3 / 2,
+            };
+            (one + probes)
+                .saturating_mul(repetitions)
+                .saturating_add(sampled)
+        };
+        cells
+            .iter()
+            .map(needed)
+            .fold(Duration::ZERO, Duration::saturating_add)
+    }
+
     /// The cells in the order of the table, each once, on a machine of which `allowed` processors may be used.
     ///
     /// # Errors
@@ -247,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn two_processors_make_twenty_four_cells_each_once() {
+    fn two_processors_make_thirty_two_cells_each_once() {
         let config = CompareConfig {
             processors: vec![2, 1, 2],
             ..CompareConfig::default()
         };
         let cells = config.cells(2).expect("a legal grid");
-        assert_eq!(cells.len(), 24);
+        assert_eq!(cells.len(), 32);
         let lines: Vec<String> = cells[..3].iter().map(Cell::to_string).collect();
         assert_eq!(
             lines,
@@ -264,9 +296,53 @@ mod tests {
             ]
         );
         assert_eq!(
-            cells[23].to_string(),
-            "message on 2 processors, 20 connections, xdr"
+            cells[31].to_string(),
+            "braid on 2 processors, 20 connections, xdr"
         );
+    }
+
+    #[test]
+    fn the_sweep_has_every_architecture_with_1_to_20_connections() {
+        let cells = CompareConfig::sweep(2).cells(2).expect("a legal grid");
+        assert_eq!(cells.len(), 20 * Architecture::ALL.len());
+        for (connections, row) in (1..=20).zip(cells.chunks(Architecture::ALL.len())) {
+            for (cell, architecture) in row.iter().zip(Architecture::ALL) {
+                let expected = Cell {
+                    connections,
+                    presentation: Presentation::None,
+                    architecture,
+                    processors: 2,
+                };
+                assert_eq!(*cell, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn the_time_that_a_grid_takes_is_known_beforehand() {
+        let default = CompareConfig {
+            processors: vec![1, 2],
+            ..CompareConfig::default()
+        };
+        let worked = |work| CompareConfig {
+            base: TtcpConfig {
+                work: Duration::from_micros(work),
+                ..TtcpConfig::default()
+            },
+            ..default.clone()
+        };
+        // On a machine of two processors the first takes 65 s. Messages of 30 µs fill 0.6 s instead of 0.3, each time.
+        let rows = [
+            (default.clone(), 60..75),
+            (CompareConfig::sweep(2), 160..200),
+            (worked(2), 60..75),
+            (worked(30), 130..150),
+        ];
+        for (config, seconds) in rows {
+            let cells = config.cells(2).expect("a legal grid");
+            let needed = config.time_needed(&cells).as_secs();
+            assert!(seconds.contains(&needed), "{needed} s");
+        }
     }
 
     #[test]

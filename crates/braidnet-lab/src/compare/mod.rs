@@ -13,6 +13,9 @@
 //! 3. one sampled repetition of each cell, in which waits for locks are timed;
 //! 4. while the time budget lasts, repetitions whose two probes differed by more than a fifth, again.
 //!
+//! The grid of CP/MP §3.4.1, figure 7, on all processors with 1 to 20 connections, is [`CompareConfig::sweep`]; its table is
+//! [`by_connections`].
+//!
 //! Nothing that was measured is thrown away: every repetition is in the JSON with its probes.
 
 mod advice;
@@ -26,6 +29,7 @@ mod report;
 mod schedule;
 mod single;
 mod statistics;
+mod sweep;
 mod table;
 mod this_machine;
 
@@ -42,6 +46,7 @@ pub use machine::{Machine, Provenance};
 pub use report::{Probe, Repetition, Report, RoundTrip, Run};
 pub use single::{describe, single};
 pub use statistics::Summary;
+pub use sweep::by_connections;
 pub use table::table;
 pub use this_machine::ThisMachine;
 

@@ -15,15 +15,20 @@ pub fn table(report: &Report) -> String {
     heading(&mut text, report);
     figures(&mut text, &report.runs);
     legend(&mut text, &report.runs);
-    for sentence in &report.advice {
-        text.push('\n');
-        text.push_str(&wrapped(sentence, MOST_COLUMNS));
-        text.push('\n');
-    }
+    advice(&mut text, report);
     text
 }
 
-fn heading(text: &mut String, report: &Report) {
+/// The sentences, a paragraph each.
+pub(super) fn advice(text: &mut String, report: &Report) {
+    for sentence in &report.advice {
+        text.push('\n');
+        push_line(text, &wrapped(sentence, MOST_COLUMNS));
+    }
+}
+
+/// What was measured on, and what all runs have in common.
+pub(super) fn heading(text: &mut String, report: &Report) {
     let machine = &report.machine;
     let commit =
         (machine.commit.as_ref()).map_or_else(String::new, |commit| format!(" ({commit})"));
@@ -213,8 +218,21 @@ fn legend(text: &mut String, runs: &[Run]) {
     );
     term(
         "p50, p99",
-        &format!("round trip of one {message} message between two whole stacks on one connection"),
+        &format!(
+            "round trip of one {message} message between two whole stacks on one connection{}",
+            if run.work_ns > 0 {
+                ", without the work"
+            } else {
+                ""
+            }
+        ),
     );
+    if run.work_ns > 0 {
+        term(
+            "work",
+            "order-free, on each message received, above all else: whichever processor has the message may do it",
+        );
+    }
     if runs.iter().any(|run| !run.settled) {
         term(
             "~",
