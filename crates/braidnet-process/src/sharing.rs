@@ -1,7 +1,7 @@
 //! When a worker asks others for a share in their work, and when it lets others share its own.
 //!
 //! It goes by what it sees. A worker is *behind* while every turn has found a full batch, most of it the worker's own, for longer than a
-//! handoff is worth; it says so, and wakes those who sleep. Who finds nothing of its own to do asks one who is behind, becomes its guest when that one
+//! handoff is worth; it says so, and wakes those who sleep. Who has found nothing to do for as long asks one who is behind, becomes its guest when that one
 //! has come to the end of a turn, and stays for as long as this is of use. Nobody waits for an answer.
 
 use crate::exchange::Outward;
@@ -12,6 +12,10 @@ use braidnet_wire::time::{Duration, Instant};
 /// How long every turn must have found its batch full for the worker to be behind: much longer than it takes for a run to
 /// cross between processors.
 const BEHIND: Duration = Duration::from_micros(20);
+
+/// How long no turn must have found anything for the worker to have time for others: longer than another has its turn at a queue that
+/// both take from.
+const SPARE: Duration = Duration::from_micros(10);
 
 /// How long a worker that was behind must have found its batches less than full to be so no more, and how long a guest stays
 /// where it finds nothing.
@@ -41,6 +45,8 @@ pub(crate) struct Sharing {
     last_full: Instant,
     is_behind: bool,
     called: Instant,
+    /// Since when no turn has brought anything.
+    idle_since: Option<Instant>,
     /// The last time that being a guest was of use.
     useful: Instant,
     /// Whether it has asked anybody, and not left since.
@@ -55,6 +61,7 @@ impl Sharing {
             last_full: Instant::ZERO,
             is_behind: false,
             called: Instant::ZERO,
+            idle_since: None,
             useful: Instant::ZERO,
             asks: false,
         }
@@ -101,7 +108,9 @@ impl Sharing {
         if brought.away > 0 {
             self.useful = brought.now;
         }
-        if !brought.is_busy {
+        if brought.is_busy || self.is_behind {
+            self.idle_since = None;
+        } else if brought.now >= *self.idle_since.get_or_insert(brought.now) + SPARE {
             self.ask(brought.now, cluster);
         }
         if self.asks && (self.is_behind || brought.now >= self.useful + CALM) {
