@@ -137,6 +137,7 @@ pub(super) fn standing(loads: &[Load]) -> Option<String> {
             Some((braid, better, share))
         })
         .collect();
+    let mut sure = 0;
     let below: Vec<String> = (shares.iter())
         .filter(|(_, _, share)| *share < CLAIM)
         .map(|(braid, better, part)| {
@@ -144,12 +145,10 @@ pub(super) fn standing(loads: &[Load]) -> Option<String> {
                 braid.throughput_gbps.interval().1,
                 better.throughput_gbps.interval().0,
             );
-            let certainly = if most < CLAIM * least {
-                ", clearly"
-            } else {
-                ""
-            };
-            format!("{} ({}{certainly})", under(braid), share(*part))
+            let is_sure = most < CLAIM * least;
+            sure += usize::from(is_sure);
+            let clearly = if is_sure { ", clearly" } else { "" };
+            format!("{} ({}{clearly})", under(braid), share(*part))
         })
         .collect();
     let (worst, _, least) = (shares.iter()).min_by(|one, other| one.2.total_cmp(&other.2))?;
@@ -160,8 +159,12 @@ pub(super) fn standing(loads: &[Load]) -> Option<String> {
             under(worst)
         )
     } else {
+        let clearly = match sure {
+            0 => "none".to_owned(),
+            sure => sure.to_string(),
+        };
         format!(
-            "`braid` falls below {CLAIM} of the better of `connection` and `message` under {} of {} loads: with {}.",
+            "`braid` falls below {CLAIM} of the better of `connection` and `message` under {} of {} loads, clearly under {clearly}: with {}.",
             below.len(),
             shares.len(),
             listed(&below, "and")
@@ -256,7 +259,15 @@ mod tests {
                     [1.0, 60.0, 50.0, 55.7],
                     [1.0, 60.0, 50.0, 60.0],
                 ],
-                "`braid` falls below 0.93 of the better of `connection` and `message` under 2 of 3 loads: with 1 connection (0.50, clearly) and 2 connections (0.92).",
+                "`braid` falls below 0.93 of the better of `connection` and `message` under 2 of 3 loads, clearly under 1: with 1 connection (0.50, clearly) and 2 connections (0.92).",
+            ),
+            (
+                [
+                    [1.0, 20.0, 40.0, 40.0],
+                    [1.0, 60.0, 50.0, 55.7],
+                    [1.0, 60.0, 50.0, 60.0],
+                ],
+                "`braid` falls below 0.93 of the better of `connection` and `message` under 1 of 3 loads, clearly under none: with 2 connections (0.92).",
             ),
         ];
         for (figures, sentence) in rows {
