@@ -33,4 +33,5 @@ pub use exchange::Mailboxes;
 pub use plan::{Application, Classify, NoApplication, Plan, PlanError};
 pub use running::{Agents, Idle, Running, RunningConfig, Suspended};
 pub use seats::processor_of;
+pub use sharing::Sharing;
 pub use worker::Worker;

@@ -5,7 +5,7 @@ use crate::exchange::{self, Feed, Outward};
 use crate::filtered::Sorting;
 use crate::intake::Manner;
 use crate::seats::Seats;
-use crate::sharing::Sharing;
+use crate::sharing::{Manners, Sharing};
 use crate::worker::Worker;
 use braidnet_device::{DeviceError, QueuePair};
 use braidnet_inet::Flows;
@@ -34,6 +34,8 @@ pub struct Plan {
     pub exclusion: Exclusion,
     /// What of the order of arrival reaches them.
     pub arrival: Arrival,
+    /// How soon processors share their work under `braid`.
+    pub sharing: Sharing,
     /// Most messages that a worker takes from one place at once, at least 1.
     pub batch: usize,
     /// Bytes in the queues between clusters at which the lower one stops taking from the device, and at which it starts
@@ -206,7 +208,7 @@ impl Plan {
                 parcels: Vec::with_capacity(self.batch),
                 spare: Reserve::default(),
                 sharing: (architecture == Architecture::Braid && wakers.len() > 1)
-                    .then(|| Sharing::new(index)),
+                    .then(|| Manners::new(index, self.sharing)),
             };
             if is_delegated {
                 worker.cluster.sit(index);

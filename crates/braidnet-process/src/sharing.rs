@@ -9,17 +9,29 @@ use crate::intake::Share;
 use braidnet_stream::Cluster;
 use braidnet_wire::time::{Duration, Instant};
 
-/// How long every turn must have found its batch full for the worker to be behind: much longer than it takes for a run to
-/// cross between processors.
-const BEHIND: Duration = Duration::from_micros(20);
+/// How soon work is shared under `braid`, and how long it stays so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sharing {
+    /// How long every turn must have found its batch full for a processor to be behind. By default 20 µs: much longer than it takes for a
+    /// run to cross between processors.
+    pub behind: Duration,
+    /// How long no turn must have found anything for a processor to have time for others. By default 10 µs: longer than another has its
+    /// turn at a queue that both take from.
+    pub spare: Duration,
+    /// How long a processor that was behind must have found its batches less than full to be so no more, and how long a guest
+    /// stays where it finds nothing. By default 200 µs.
+    pub calm: Duration,
+}
 
-/// How long no turn must have found anything for the worker to have time for others: longer than another has its turn at a queue that
-/// both take from.
-const SPARE: Duration = Duration::from_micros(10);
-
-/// How long a worker that was behind must have found its batches less than full to be so no more, and how long a guest stays
-/// where it finds nothing.
-const CALM: Duration = Duration::from_micros(200);
+impl Default for Sharing {
+    fn default() -> Sharing {
+        Sharing {
+            behind: Duration::from_micros(20),
+            spare: Duration::from_micros(10),
+            calm: Duration::from_micros(200),
+        }
+    }
+}
 
 /// How often one who is behind and has no guest wakes the others.
 const CALL: Duration = Duration::from_millis(1);
@@ -38,7 +50,8 @@ pub(crate) struct Brought {
 }
 
 /// One worker's view of its load.
-pub(crate) struct Sharing {
+pub(crate) struct Manners {
+    times: Sharing,
     seat: usize,
     /// Since when every turn has brought as much as could be taken.
     full_since: Option<Instant>,
@@ -51,11 +64,15 @@ pub(crate) struct Sharing {
     useful: Instant,
     /// Whether it has asked anybody, and not left since.
     asks: bool,
+    /// How often it has let others in.
+    pub(crate) admitted: u64,
 }
 
-impl Sharing {
-    pub(crate) fn new(seat: usize) -> Sharing {
-        Sharing {
+impl Manners {
+    pub(crate) fn new(seat: usize, times: Sharing) -> Manners {
+        Manners {
+            times,
+            admitted: 0,
             seat,
             full_since: None,
             last_full: Instant::ZERO,
@@ -110,10 +127,10 @@ impl Sharing {
         }
         if brought.is_busy || self.is_behind {
             self.idle_since = None;
-        } else if brought.now >= *self.idle_since.get_or_insert(brought.now) + SPARE {
+        } else if brought.now >= *self.idle_since.get_or_insert(brought.now) + self.times.spare {
             self.ask(brought.now, cluster);
         }
-        if self.asks && (self.is_behind || brought.now >= self.useful + CALM) {
+        if self.asks && (self.is_behind || brought.now >= self.useful + self.times.calm) {
             self.leave(cluster, share, outward);
         }
     }
@@ -123,10 +140,10 @@ impl Sharing {
         if brought.is_full && brought.own > brought.away {
             let since = *self.full_since.get_or_insert(brought.now);
             self.last_full = brought.now;
-            self.is_behind |= brought.now >= since + BEHIND;
+            self.is_behind |= brought.now >= since + self.times.behind;
         } else {
             self.full_since = None;
-            self.is_behind &= brought.now < self.last_full + CALM;
+            self.is_behind &= brought.now < self.last_full + self.times.calm;
         }
     }
 
@@ -137,6 +154,7 @@ impl Sharing {
             return;
         }
         if share.admit(cluster) {
+            self.admitted += 1;
             // Some may have gone to sleep since they asked.
             outward.wake_all();
         }

@@ -3,7 +3,7 @@
 use crate::exchange::{Mailboxes, Outward};
 use crate::intake::Share;
 use crate::plan::Application;
-use crate::sharing::{Brought, Sharing};
+use crate::sharing::{Brought, Manners};
 use braidnet_message::{Pool, Run};
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{Answer, Claims, Cluster, Next, Parcel, Processor, Reserve, Tail};
@@ -31,7 +31,7 @@ pub struct Worker {
     pub(crate) parcels: Vec<Parcel>,
     pub(crate) spare: Reserve,
     /// Where buckets are leased: its dealings with the others.
-    pub(crate) sharing: Option<Sharing>,
+    pub(crate) sharing: Option<Manners>,
 }
 
 impl Worker {
@@ -53,6 +53,11 @@ impl Worker {
     /// is used up by what its application sends may wait for ever for the acknowledgments.
     pub fn keep(&mut self, reserve: Reserve) {
         self.spare = reserve;
+    }
+
+    /// How often it has let others share its work, under `braid`.
+    pub fn admitted(&self) -> u64 {
+        self.sharing.as_ref().map_or(0, |sharing| sharing.admitted)
     }
 
     /// Set once nothing will ever arrive in its share of the device: that was removed, or its other end has closed.

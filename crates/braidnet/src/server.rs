@@ -200,6 +200,7 @@ impl ServerBuilder {
             classify: Arc::new(wired.wiring.flows),
             exclusion: self.exclusion,
             arrival: self.arrival,
+            sharing: Default::default(),
             batch: self.config.batch,
             water_marks: WATER_MARKS,
         };

@@ -132,6 +132,7 @@ impl Host {
                 Order::None => Arrival::AsItComes,
                 Order::Numbered => Arrival::Numbered,
             },
+            sharing: Default::default(),
             batch: config.batch,
             water_marks: WATER_MARKS,
         };

@@ -10,7 +10,7 @@ use braidnet_device::{Capabilities, Device, memory};
 use braidnet_inet::tcp::{Tcp, TcpConfig, TcpLocks};
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig};
 use braidnet_message::{Arena, Pool};
-use braidnet_process::{Architecture, NoApplication, Plan, Worker};
+use braidnet_process::{Architecture, NoApplication, Plan, Sharing, Worker};
 use braidnet_stream::{Arrival, Exclusion};
 use braidnet_stream::{Counters, Stream};
 use braidnet_sync::lock::LockKind;
@@ -26,6 +26,7 @@ pub struct Setup {
     pub architecture: Architecture,
     pub exclusion: Exclusion,
     pub arrival: Arrival,
+    pub sharing: Sharing,
     pub tcp_locks: TcpLocks,
     pub processors: usize,
     /// Receive queues of the device.
@@ -36,12 +37,20 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Work is shared as soon as there is any, and for as long as it takes.
+    pub const EAGER: Sharing = Sharing {
+        behind: braidnet_wire::time::Duration::ZERO,
+        spare: braidnet_wire::time::Duration::ZERO,
+        calm: braidnet_wire::time::Duration::from_millis(1),
+    };
+
     /// Every legal combination on so many processors: only `message` has perimeters to choose from.
     pub fn all(processors: usize) -> Vec<Setup> {
         let setup = |architecture, exclusion, arrival, tcp_locks| Setup {
             architecture,
             exclusion,
             arrival,
+            sharing: Sharing::default(),
             tcp_locks,
             processors,
             queues: 1,
@@ -55,7 +64,12 @@ impl Setup {
             if architecture != Architecture::Message {
                 let exclusion = Exclusion::Lock(LockKind::Adaptive);
                 let arrival = Arrival::AsItComes;
-                all.push(setup(architecture, exclusion, arrival, TcpLocks::One));
+                let usual = setup(architecture, exclusion, arrival, TcpLocks::One);
+                all.push(usual);
+                if architecture == Architecture::Braid && processors > 1 {
+                    let sharing = Setup::EAGER;
+                    all.push(Setup { sharing, ..usual });
+                }
                 continue;
             }
             for exclusion in locked.clone().chain([Exclusion::Delegation]) {
@@ -239,6 +253,7 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
         classify: Arc::new(flows),
         exclusion: setup.exclusion,
         arrival: setup.arrival,
+        sharing: setup.sharing,
         batch: setup.batch,
         water_marks: (50_000, 100_000),
     }

@@ -148,6 +148,30 @@ fn every_way_of_turning_does_the_same() {
     }
 }
 
+/// What the other tests say of `braid` they say of buckets that are shared, too.
+#[test]
+fn work_is_shared_where_there_is_time_for_it() {
+    for processors in [2, 3] {
+        let setups = Setup::all(processors).into_iter();
+        let eager = setups.filter(|setup| setup.sharing == Setup::EAGER);
+        let shared = |setup: Setup| {
+            let mut turned = Turned::new(&Setup { batch: 1, ..setup }, false);
+            if let Err(broken) = turned.play() {
+                panic!("{setup:?}: {broken}");
+            }
+            turned.admitted()
+        };
+        let admitted: Vec<u64> = eager
+            .flat_map(|setup| (0..SEEDS).map(move |seed| setup.drawn(seed)))
+            .map(shared)
+            .collect();
+        assert!(
+            !admitted.is_empty() && admitted.iter().all(|times| *times > 0),
+            "{admitted:?}"
+        );
+    }
+}
+
 /// Every packet of a run in which each was let in only when nothing was left to run.
 fn packets(setup: &Setup) -> Packets {
     let (_, trace) = Turned::new(setup, true)

@@ -70,7 +70,7 @@ impl Turned {
     ///
     /// # Errors
     /// The first law of the wire that was broken.
-    pub fn play(mut self) -> Result<(Observed, Packets), String> {
+    pub fn play(&mut self) -> Result<(Observed, Packets), String> {
         self.play_scene(Scene::Opening);
         let verdicts = self.inject();
         self.play_scene(Scene::Data);
@@ -95,6 +95,11 @@ impl Turned {
             open: self.bench.open_connections(),
         };
         Ok((observed, trace))
+    }
+
+    /// How often a processor has let others share its work.
+    pub fn admitted(&self) -> u64 {
+        self.workers.iter().flatten().map(Worker::admitted).sum()
     }
 
     fn play_scene(&mut self, scene: Scene) {

@@ -170,6 +170,7 @@ pub fn workers(
         classify: Arc::new(ByFirstBytes),
         exclusion: Exclusion::Lock(LockKind::Adaptive),
         arrival: Arrival::AsItComes,
+        sharing: Default::default(),
         batch: BATCH,
         water_marks: (1 << 10, 2 << 10),
     };
