@@ -62,9 +62,14 @@ pub(crate) struct Sorting {
 
 /// One worker's part in such a queue.
 pub(crate) struct Filtered {
+    pub(crate) queue: Arc<Baton<Sorted>>,
+    pub(crate) taker: Taker,
+}
+
+/// A worker that takes from such queues.
+pub(crate) struct Taker {
     pub(crate) me: usize,
     pub(crate) sorting: Sorting,
-    pub(crate) queue: Arc<Baton<Sorted>>,
     /// Its own packets that others have found.
     pub(crate) inbox: mpsc::Consumer<Message>,
     /// How many packets the last visit to a queue found that others have to deal with.
@@ -76,8 +81,7 @@ pub(crate) struct Filtered {
 }
 
 impl Filtered {
-    /// Appends packets of this worker to `into`, first those that others have found, then of those that wait in the queue,
-    /// unless somebody else is at it. How many it dealt with in all, at most `max`: those that it handed to others count.
+    /// See [`Taker::receive`].
     pub(crate) fn receive(
         &mut self,
         pool: &mut Pool,
@@ -85,8 +89,7 @@ impl Filtered {
         max: usize,
         claims: &mut Claims<'_>,
     ) -> usize {
-        let queue = self.queue.clone();
-        self.receive_from(&queue, pool, into, max, claims)
+        self.taker.receive(&self.queue, pool, into, max, claims)
     }
 
     /// Appends packets of the queue as they are, where all that can come there is this worker's.
@@ -101,8 +104,48 @@ impl Filtered {
         queue.receiver.receive(pool, into, max)
     }
 
-    /// The same out of any queue that is sorted.
-    pub(crate) fn receive_from(
+    /// Whether a packet waits, as far as can be told without a system call. Where somebody else is at the queue, that one
+    /// looks.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.taker.inbox.is_empty()
+            || self
+                .queue
+                .try_take()
+                .is_some_and(|queue| queue.has_waiting())
+    }
+
+    /// If nobody else is at the queue, lets guests in, and moves to `early` all that others have found there for this worker, claimed:
+    /// so it has its place in front of whatever is taken from the queue from then on.
+    pub(crate) fn admit(&mut self, early: &mut Run, cluster: &mut Cluster) -> bool {
+        let Some(mut queue) = self.queue.try_take() else {
+            return false;
+        };
+        if let Some(mut neighbours) = cluster.buckets().neighbours() {
+            neighbours.admit();
+        }
+        while let Some(message) = self.taker.inbox.pop() {
+            early.push(message);
+        }
+        early.extend(queue.left[self.taker.me].drain(..));
+        let mut claims = cluster.claims();
+        for message in early.iter_mut() {
+            claims.claim(message.bucket());
+        }
+        true
+    }
+
+    /// Whether nothing will ever arrive in the queue again; not known while somebody else is at it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.queue
+            .try_take()
+            .is_some_and(|queue| queue.receiver.is_gone())
+    }
+}
+
+impl Taker {
+    /// Appends packets of this worker to `into`, first those that others have found, then of those that wait in the queue,
+    /// unless somebody else is at it. How many it dealt with in all, at most `max`: those that it handed to others count.
+    pub(crate) fn receive(
         &mut self,
         queue: &Baton<Sorted>,
         pool: &mut Pool,
@@ -167,43 +210,6 @@ impl Filtered {
             });
         }
         Polled { found, polled }
-    }
-
-    /// Whether a packet waits, as far as can be told without a system call. Where somebody else is at the queue, that one
-    /// looks.
-    pub(crate) fn has_waiting(&self) -> bool {
-        !self.inbox.is_empty()
-            || self
-                .queue
-                .try_take()
-                .is_some_and(|queue| queue.has_waiting())
-    }
-
-    /// If nobody else is at the queue, lets guests in, and moves to `early` all that others have found there for this worker, claimed:
-    /// so it has its place in front of whatever is taken from the queue from then on.
-    pub(crate) fn admit(&mut self, early: &mut Run, cluster: &mut Cluster) -> bool {
-        let Some(mut queue) = self.queue.try_take() else {
-            return false;
-        };
-        if let Some(mut neighbours) = cluster.buckets().neighbours() {
-            neighbours.admit();
-        }
-        while let Some(message) = self.inbox.pop() {
-            early.push(message);
-        }
-        early.extend(queue.left[self.me].drain(..));
-        let mut claims = cluster.claims();
-        for message in early.iter_mut() {
-            claims.claim(message.bucket());
-        }
-        true
-    }
-
-    /// Whether nothing will ever arrive in the queue again; not known while somebody else is at it.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.queue
-            .try_take()
-            .is_some_and(|queue| queue.receiver.is_gone())
     }
 }
 

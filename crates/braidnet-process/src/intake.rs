@@ -1,7 +1,7 @@
 //! How a worker comes by what the device received.
 
 use crate::exchange::{MAILBOX, Mailbox, mailboxes};
-use crate::filtered::{Filtered, Sorted, Sorting};
+use crate::filtered::{Filtered, Sorted, Sorting, Taker};
 use crate::leased::Leased;
 use crate::plan::{Classify, PlanError};
 use braidnet_device::{QueuePair, Receiver, Transmitter};
@@ -78,7 +78,7 @@ impl Share {
             Intake::Leased(leased) => &mut leased.own,
             Intake::Nothing | Intake::Own(_) | Intake::Asked { .. } => return,
         };
-        filtered.unsorted = Run::with_capacity(messages);
+        filtered.taker.unsorted = Run::with_capacity(messages);
     }
 
     /// The seats whose guest the worker is, if it can be one.
@@ -92,7 +92,7 @@ impl Share {
     /// How many of the packets that it dealt with last it handed to others.
     pub(crate) fn handed(&self) -> usize {
         match &self.intake {
-            Intake::Leased(leased) => leased.own.handed,
+            Intake::Leased(leased) => leased.own.taker.handed,
             _ => 0,
         }
     }
@@ -276,13 +276,15 @@ impl Sources {
         let source = &mut self.sources[queue];
         let mut filtered = |queue: &Arc<Baton<Sorted>>, sorting: &Sorting, fellow| {
             inbox.take().map(|inbox| Filtered {
-                me,
-                handed: 0,
-                sorting: sorting.clone(),
                 queue: queue.clone(),
-                inbox,
-                unsorted: Run::new(),
-                fellow,
+                taker: Taker {
+                    me,
+                    sorting: sorting.clone(),
+                    inbox,
+                    handed: 0,
+                    unsorted: Run::new(),
+                    fellow,
+                },
             })
         };
         let intake = match &mut source.receiver {

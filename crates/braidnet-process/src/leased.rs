@@ -28,13 +28,13 @@ impl Leased {
         max: usize,
         claims: &mut Claims<'_>,
     ) -> usize {
-        self.own.handed = 0;
+        self.own.taker.handed = 0;
         if !self.early.is_empty() {
             let early = self.early.len();
             into.append(&mut self.early);
             return early;
         }
-        let taken = if self.is_sole && claims.is_private() && self.own.inbox.is_empty() {
+        let taken = if self.is_sole && claims.is_private() && self.own.taker.inbox.is_empty() {
             self.own.receive_all(pool, into, max)
         } else {
             self.own.receive(pool, into, max, claims)
@@ -54,7 +54,7 @@ impl Leased {
     ) -> usize {
         for &seat in &self.guest_of {
             if let Some(queue) = &self.hosts[seat] {
-                let taken = self.own.receive_from(queue, pool, into, max, claims);
+                let taken = self.own.taker.receive(queue, pool, into, max, claims);
                 if taken > 0 {
                     return taken;
                 }
