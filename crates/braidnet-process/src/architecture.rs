@@ -6,6 +6,7 @@ use braidnet_stream::junction::{
     Assignment, Full, Junction, Order, Perimeter, Placement, Position,
 };
 use braidnet_stream::{Arrival, BucketId, Exclusion};
+use braidnet_sync::lease::GUESTS;
 use core::fmt;
 use core::str::FromStr;
 
@@ -72,6 +73,9 @@ impl Architecture {
     ) -> Result<Placement, Refusal> {
         if processors == 0 {
             return Err(Refusal::NoProcessor);
+        }
+        if self == Architecture::Braid && processors > MOST_BRAIDED {
+            return Err(Refusal::TooManyBraided(processors));
         }
         let everyone: Vec<usize> = (0..processors).collect();
         let above_driver = |assignment, servers, order, full| Junction {
@@ -213,6 +217,9 @@ pub fn top_processor_of(
     }
 }
 
+/// Most processors that can share work under `braid`: each is the home of its own connections and a guest of all others.
+const MOST_BRAIDED: usize = GUESTS + 1;
+
 /// Why an architecture cannot be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
@@ -220,6 +227,8 @@ pub enum Refusal {
     NoProcessor,
     /// `task` over a stream that has nothing above its transport.
     NothingToSplit,
+    /// `braid` on more processors than can be each other's guests.
+    TooManyBraided(usize),
     /// TCP behind several locks, where no connection is locked.
     Unlocked(Architecture, TcpLocks),
 }
@@ -230,6 +239,10 @@ impl fmt::Display for Refusal {
             Refusal::NoProcessor => f.write_str("an architecture needs at least one processor"),
             Refusal::NothingToSplit => f.write_str(
                 "the task architecture needs modules above the transport, for its upper cluster to run",
+            ),
+            Refusal::TooManyBraided(processors) => write!(
+                f,
+                "braid shares work among {MOST_BRAIDED} processors at most, not {processors}: choose fewer, or connection"
             ),
             Refusal::Unlocked(architecture, locks) => write!(
                 f,
@@ -332,6 +345,13 @@ mod tests {
         assert_eq!(
             Architecture::Message.placement(0, CLUSTERS, LOCKED, arrival),
             Err(Refusal::NoProcessor)
+        );
+        let braided =
+            |processors| Architecture::Braid.placement(processors, CLUSTERS, LOCKED, arrival);
+        assert!(braided(MOST_BRAIDED).is_ok());
+        assert_eq!(
+            braided(MOST_BRAIDED + 1),
+            Err(Refusal::TooManyBraided(MOST_BRAIDED + 1))
         );
         for architecture in Architecture::ALL {
             for locks in TcpLocks::ALL {
