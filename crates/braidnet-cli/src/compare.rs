@@ -9,8 +9,8 @@ use crate::{output, units};
 use braidnet::Architecture;
 use braidnet_lab::Presentation;
 use braidnet_lab::compare::{
-    CompareConfig, CompareError, Laboratory, Provenance, ThisMachine, by_connections, compare,
-    doubling, table,
+    CompareConfig, CompareError, Laboratory, Provenance, ThisMachine, Trial, by_connections,
+    compare, doubling, table, trial_plan, trial_table, try_ways,
 };
 use clap::Args;
 use progress::Bar;
@@ -30,6 +30,8 @@ Examples:
       as the papers did it: fair locks, one message at a time
   braidnet compare --grid
       1 to 20 connections on all processors: three to five minutes on two
+  braidnet compare --perimeters --repetitions 9
+      locks against delegation, as far as the papers' verdict may depend on anything else
   braidnet compare --work 20us --presentation none
       with 20 µs of order-free work on each message, as decryption would be
   braidnet compare --json > compare.json
@@ -42,6 +44,14 @@ pub struct Compare {
     /// Throughput with 1 to 20 connections on all processors, a column for each architecture [CP/MP §3.4.1, figure 7]
     #[arg(long)]
     grid: bool,
+
+    /// Under `message`, what a perimeter spans, by lock and by delegation, with and without conflict, batch 1 and 32 [DEMUX §3.2.2, §5]
+    #[arg(long, conflicts_with_all = ["grid", "waits", "architecture"])]
+    perimeters: bool,
+
+    /// `task` and `message`, each with queues that are slept on and spun on [ASX §2.6.1, §3.5]
+    #[arg(long, conflicts_with_all = ["grid", "architecture"])]
+    waits: bool,
 
     /// Architectures to compare [default: all] [CP/MP §3.3, ASX §3.3]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(&Architecture::ALL, Architecture::name), hide_possible_values = true)]
@@ -86,7 +96,7 @@ pub struct Compare {
 impl Compare {
     /// Measures and prints. Ctrl-C ends the process with 130 and leaves the terminal clean.
     pub fn run(self) -> Result<(), Failure> {
-        let (json, grid) = (self.json, self.grid);
+        let (json, grid, trial) = (self.json, self.grid, self.trial());
         let config = self.config();
         if grid {
             announce(&config)?;
@@ -94,11 +104,16 @@ impl Compare {
         let mut bar = Bar::new();
         bar.clear_on_interrupt()
             .map_err(|error| Failure::Runtime(format!("cannot wait for Ctrl-C: {error}")))?;
-        let answer = compare(&config, &provenance(), &mut bar);
+        let answer = match trial {
+            Some(trial) => try_ways(trial, &config, &provenance(), &mut bar),
+            None => compare(&config, &provenance(), &mut bar),
+        };
         bar.clear();
         let report = answer.map_err(failure)?;
         if json {
             output::json(&report)
+        } else if let Some(trial) = trial {
+            output::text(&trial_table(trial, &report))
         } else if grid {
             output::text(&by_connections(&report))
         } else {
@@ -106,10 +121,20 @@ impl Compare {
         }
     }
 
+    fn trial(&self) -> Option<Trial> {
+        if self.perimeters {
+            Some(Trial::Perimeters)
+        } else {
+            self.waits.then_some(Trial::Waits)
+        }
+    }
+
     fn config(self) -> CompareConfig {
         let allowed = ThisMachine::new().processors();
         let plan = if self.grid {
             CompareConfig::sweep(allowed)
+        } else if let Some(trial) = self.trial() {
+            trial_plan(trial, allowed)
         } else {
             CompareConfig {
                 processors: doubling(allowed),

@@ -7,7 +7,7 @@ use crate::output;
 use braidnet::Architecture;
 use braidnet::inet::tcp::TcpLocks;
 use braidnet_lab::compare::{ThisMachine, describe, single};
-use braidnet_lab::{Direction, LabError, Mode, Presentation, Transport, TtcpConfig};
+use braidnet_lab::{Direction, LabError, Mode, Presentation, Span, Transport, TtcpConfig};
 use clap::Args;
 
 const MORE: &str = "\
@@ -64,6 +64,10 @@ pub struct Ttcp {
     #[arg(long, value_name = "N", default_value_t = TcpLocks::One, value_parser = one_of(&TcpLocks::ALL, TcpLocks::name))]
     tcp_locks: TcpLocks,
 
+    /// What one perimeter covers under `message`: a connection, or all of the stream's [DEMUX §3.2.2]
+    #[arg(long, value_name = "NAME", default_value_t = Span::Connection, value_parser = one_of(Span::ALL, Span::name))]
+    span: Span,
+
     /// Measure a second time with locks metered: acquisitions, contention, waits and holds of each class [CP/MP §3.4.3]
     #[arg(long)]
     sync: bool,
@@ -102,6 +106,7 @@ impl Ttcp {
             direction: self.direction,
             mode: self.mode,
             tcp_locks: self.tcp_locks,
+            span: self.span,
             ..self.knobs.config()
         }
     }

@@ -55,6 +55,8 @@ fn help_teaches() {
             &[
                 "--grid",
                 "figure 7]",
+                "--perimeters",
+                "--waits",
                 "--work",
                 "--processors <LIST>",
                 "--connections <LIST>",
@@ -83,6 +85,7 @@ fn help_teaches() {
                 "--lock",
                 "--tcp-locks",
                 "[PLP §5.1]",
+                "--span <NAME>",
                 "--batch",
                 "--device-queues",
                 "--agents",
@@ -300,6 +303,33 @@ fn the_grid_of_connections_is_announced_and_has_a_row_for_each() {
             (&"none".into(), &1000.into())
         );
     }
+}
+
+#[test]
+fn trials_have_a_row_for_each_way() {
+    let narrowed = ["compare", "--connections", "1,2", "--presentation", "none"];
+    let report = json(&[&narrowed[..], &["--perimeters", "--json"], &SMOKE].concat());
+    let runs = report["runs"].as_array().expect("runs");
+    assert_eq!(runs.len() % 8, 0);
+    for (run, perimeter) in runs.iter().zip(["locked", "delegated"].iter().cycle()) {
+        assert_eq!(
+            (&run["architecture"], &run["perimeter"]),
+            (&"message".into(), &(*perimeter).into())
+        );
+    }
+    let text = answer(&[&narrowed[..], &["--waits"], &SMOKE].concat());
+    for architecture in ["task", "message"] {
+        for wait in ["sleep", "spin", "spin-sleep"] {
+            let row = format!("\n{architecture}, {wait} ");
+            assert_eq!(text.matches(&row).count(), 2, "{text}");
+        }
+    }
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 120),
+        "{text}"
+    );
+    let refused = braidnet(&["compare", "--waits", "--grid"]);
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! carried it.
 
 use braidnet_lab::{
-    Agents, Counts, Direction, Mode, Presentation, RunResult, Transport, TtcpConfig, Wait, run,
+    Agents, Counts, Direction, Mode, Perimeter, Presentation, RunResult, Span, Transport,
+    TtcpConfig, Wait, run,
 };
 use braidnet_process::Architecture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,6 +174,48 @@ fn one_connection_has_its_share_whoever_is_served_faster() {
             }
         }
     }
+}
+
+#[test]
+fn every_span_of_a_perimeter_carries_the_same_bytes() {
+    for presentation in Presentation::ALL {
+        for direction in Direction::ALL {
+            let mut hashes = BTreeSet::new();
+            for (span, perimeter) in spans() {
+                for (processors, device_queues, batch) in
+                    [(1, 1, 64), (2, 1, 1), (3, 1, 64), (2, 2, 64)]
+                {
+                    let config = TtcpConfig {
+                        architecture: Architecture::Message,
+                        presentation: *presentation,
+                        direction: *direction,
+                        span,
+                        perimeter,
+                        processors,
+                        device_queues,
+                        batch,
+                        ..smoke()
+                    };
+                    let result = run(&config).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+                    for fault in [".disorder", ".lost", ".unframed", ".undecoded"] {
+                        assert_eq!(count(&result, fault), 0, "{fault} under {config:?}");
+                    }
+                    hashes.insert(result.payload_hash);
+                }
+            }
+            assert_eq!(hashes.len(), 1, "{presentation}, {direction}");
+        }
+    }
+}
+
+fn spans() -> impl Iterator<Item = (Span, Perimeter)> {
+    let perimeters = |span: &Span| {
+        Perimeter::ALL
+            .iter()
+            .map(|way| (*span, *way))
+            .collect::<Vec<_>>()
+    };
+    Span::ALL.iter().flat_map(perimeters)
 }
 
 /// By counters, again.

@@ -75,6 +75,7 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         one_behind: config.one_behind,
         tcp_locks: config.tcp_locks.name(),
         perimeter: config.perimeter.name(),
+        span: config.span.name(),
         order: config.order.name(),
         device_queues: config.device_queues,
         batch: config.batch,

@@ -16,6 +16,8 @@
 //! The grid of CP/MP §3.4.1, figure 7, on all processors with 1 to 20 connections, is [`CompareConfig::sweep`]; its table is
 //! [`by_connections`].
 //!
+//! A [`Trial`] varies something else than the architecture, in the same shuffled rounds and without probes; its table is [`trial_table`].
+//!
 //! Nothing that was measured is thrown away: every repetition is in the JSON with its probes.
 
 mod advice;
@@ -32,6 +34,7 @@ mod statistics;
 mod sweep;
 mod table;
 mod this_machine;
+mod trial;
 
 #[cfg(test)]
 mod testing;
@@ -49,6 +52,7 @@ pub use statistics::Summary;
 pub use sweep::by_connections;
 pub use table::table;
 pub use this_machine::ThisMachine;
+pub use trial::{Trial, trial_plan, trial_table, try_ways, try_ways_with};
 
 use std::time::SystemTime;
 

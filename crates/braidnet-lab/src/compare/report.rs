@@ -68,6 +68,8 @@ pub struct Run {
     pub tcp_locks: &'static str,
     /// Whether that lock is waited for, or work is left with whoever is inside.
     pub perimeter: &'static str,
+    /// What one of these perimeters covers under `message`.
+    pub span: &'static str,
     /// What of the order of arrival reaches TCP under `message`.
     pub order: &'static str,
     /// How many queues the device has.

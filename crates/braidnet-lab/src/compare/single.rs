@@ -75,6 +75,14 @@ fn ways(run: &Run) -> String {
         run.tcp_locks != "1",
         format_args!("TCP locks {}", run.tcp_locks),
     );
+    way(
+        run.perimeter != "locked",
+        format_args!("perimeters {}", run.perimeter),
+    );
+    way(
+        run.span != "connection",
+        format_args!("a perimeter for each {}", run.span),
+    );
     way(run.counts != "lean", format_args!("counts {}", run.counts));
     way(!run.caches, format_args!("caches off"));
     way(!run.one_behind, format_args!("one-behind off"));

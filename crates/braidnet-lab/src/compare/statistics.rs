@@ -60,6 +60,21 @@ pub(super) fn median(sample: &[f64]) -> Option<f64> {
     Some((sorted[middle - 1] + upper) / 2.0)
 }
 
+/// First quartile, median and third quartile of a sample, by interpolation between neighbours; none of an empty one.
+pub(super) fn quartiles(sample: &[f64]) -> Option<[f64; 3]> {
+    let mut sorted = sample.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    Some([0.25, 0.5, 0.75].map(|part| {
+        let place = part * last as f64;
+        let (below, above) = (
+            sorted[place.floor() as usize],
+            sorted[place.ceil() as usize],
+        );
+        below + (above - below) * place.fract()
+    }))
+}
+
 /// What Student's t stays below with probability 0.95, which makes a two-sided interval of 90 %, for so many degrees of
 /// freedom, at least one.
 fn student_t95(freedom: usize) -> f64 {
@@ -107,6 +122,9 @@ mod tests {
         let single = Summary::of(&[3.0]).expect("one figure");
         assert_eq!((single.ci90, single.interval()), (None, (3.0, 3.0)));
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(quartiles(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some([2.0, 3.0, 4.0]));
+        assert_eq!(quartiles(&[1.0, 2.0]), Some([1.25, 1.5, 1.75]));
+        assert_eq!(quartiles(&[]), None);
     }
 
     #[test]

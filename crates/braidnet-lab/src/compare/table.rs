@@ -29,18 +29,7 @@ pub(super) fn advice(text: &mut String, report: &Report) {
 
 /// What was measured on, and what all runs have in common.
 pub(super) fn heading(text: &mut String, report: &Report) {
-    let machine = &report.machine;
-    let commit =
-        (machine.commit.as_ref()).map_or_else(String::new, |commit| format!(" ({commit})"));
-    let line = format!(
-        "braidnet {}{commit} on {}, {} allowed, {}, {}",
-        machine.version,
-        machine.cpu_model,
-        Processors(machine.allowed_processors),
-        machine.kernel,
-        machine.date
-    );
-    push_line(text, &wrapped(&line, MOST_COLUMNS));
+    machine(text, report);
     let Some(run) = report.runs.first() else {
         return;
     };
@@ -54,6 +43,22 @@ pub(super) fn heading(text: &mut String, report: &Report) {
         run.batch,
         if queues > 1 { "at most " } else { "" },
         if queues == 1 { "" } else { "s" },
+    );
+    push_line(text, &wrapped(&line, MOST_COLUMNS));
+}
+
+/// What was measured on.
+pub(super) fn machine(text: &mut String, report: &Report) {
+    let machine = &report.machine;
+    let commit =
+        (machine.commit.as_ref()).map_or_else(String::new, |commit| format!(" ({commit})"));
+    let line = format!(
+        "braidnet {}{commit} on {}, {} allowed, {}, {}",
+        machine.version,
+        machine.cpu_model,
+        Processors(machine.allowed_processors),
+        machine.kernel,
+        machine.date
     );
     push_line(text, &wrapped(&line, MOST_COLUMNS));
 }

@@ -1,5 +1,6 @@
 //! Why a measurement cannot be made as it is set.
 
+use super::Span;
 use braidnet_process::Architecture;
 use braidnet_process::Refusal;
 use std::time::Duration;
@@ -114,6 +115,16 @@ pub enum ConfigError {
     /// The architecture and another knob do not go together.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// A span for perimeters, where nothing is shared.
+    #[error(
+        "a perimeter spans a {span} where processors share it, and under {architecture} they do not: choose message"
+    )]
+    NothingToSpan {
+        /// The span.
+        span: Span,
+        /// The architecture.
+        architecture: Architecture,
+    },
     /// Locks of a transport that is not there.
     #[error("TCP locks divide a connection's lock, and UDP has no connections")]
     LocksWithoutTcp,

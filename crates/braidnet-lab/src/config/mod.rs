@@ -9,7 +9,8 @@ mod words;
 pub use error::ConfigError;
 pub use share::{NoShare, Share};
 pub use words::{
-    Agents, Counts, Direction, Mode, Order, Perimeter, Presentation, Transport, UnknownWord, Wait,
+    Agents, Counts, Direction, Mode, Order, Perimeter, Presentation, Span, Transport, UnknownWord,
+    Wait,
 };
 
 use crate::content::NUMBER_BYTES;
@@ -77,6 +78,8 @@ pub struct TtcpConfig {
     pub one_behind: bool,
     /// Whether that is waited for, or work is left with whoever is inside, under `message`.
     pub perimeter: Perimeter,
+    /// What one of these perimeters covers under `message`; elsewhere nothing is shared, and there is none to choose.
+    pub span: Span,
     /// What of the order of arrival reaches TCP under `message`.
     pub order: Order,
     /// Most messages that are taken from one place at once, 1 to 1,024.
@@ -126,6 +129,7 @@ impl Default for TtcpConfig {
             caches: true,
             one_behind: true,
             perimeter: Perimeter::Locked,
+            span: Span::Connection,
             order: Order::None,
             batch: 64,
             device_queues: 1,
@@ -210,6 +214,12 @@ impl TtcpConfig {
         self.architecture.check_locks(self.tcp_locks)?;
         if self.transport == Transport::Udp && self.tcp_locks != TcpLocks::One {
             return Err(ConfigError::LocksWithoutTcp);
+        }
+        if self.span != Span::Connection && self.architecture != Architecture::Message {
+            return Err(ConfigError::NothingToSpan {
+                span: self.span,
+                architecture: self.architecture,
+            });
         }
         let takers = self.takers();
         if self.device_queues == 0 || self.device_queues > takers {

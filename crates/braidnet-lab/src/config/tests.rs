@@ -153,6 +153,13 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                span: Span::Stream,
+                ..good()
+            },
+            "a perimeter spans a stream where processors share it, and under connection they do not: choose message",
+        ),
+        (
+            TtcpConfig {
                 device_queues: 2,
                 ..good()
             },
@@ -248,6 +255,7 @@ fn words_are_read_as_they_are_written() {
     law(Mode::ALL);
     law(Agents::ALL);
     law(Wait::ALL);
+    law(Span::ALL);
     let error = "up".parse::<Direction>().map_err(|error| error.to_string());
     assert_eq!(
         error,

@@ -83,6 +83,15 @@ words! {
 }
 
 words! {
+    /// What one perimeter covers under `message`, so that no two processors are in it at a time (DEMUX §3.2.2, figure 3).
+    Span, "span of a perimeter", "connection or stream":
+    /// A connection, with all its modules: each has a bucket of its own, as long as there are buckets. DEMUX's stream.
+    Connection = "connection",
+    /// All connections of the stream, with all their modules: one bucket.
+    Stream = "stream",
+}
+
+words! {
     /// What of the order of arrival reaches TCP under `message`.
     Order, "order", "none or numbered":
     /// Whatever order the processors come in.

@@ -2,7 +2,7 @@
 
 use super::warm::warm;
 use super::watch::WatchedStack;
-use crate::config::{Order, Perimeter, Transport, TtcpConfig};
+use crate::config::{Order, Perimeter, Span, Transport, TtcpConfig};
 use crate::deal::{Dealer, SERVICE_PORT};
 use crate::result::LabError;
 use braidnet::StackError;
@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 /// Buckets of a stack: some hundreds (DESIGN.md).
 const BUCKETS: u32 = 256;
+/// One for all connections, beside the device's.
+const ONE_BUCKET: u32 = 2;
 /// Segments out of order that a connection has memory for from the beginning.
 const REASSEMBLY: u32 = 256;
 /// Bytes in a queue between clusters at which its feeder goes on, and at which it stops.
@@ -66,7 +68,7 @@ impl Host {
         // The same with every run: a measurement can be repeated.
         let key = [0x6272_6169_646e_6574, u64::from(address[3])];
         Ok(Host {
-            flows: Flows::new(key, BUCKETS, &interface),
+            flows: Flows::new(key, buckets(config), &interface),
             interface,
         })
     }
@@ -111,7 +113,7 @@ impl Host {
         );
         let split = top(&mut stream, &layout);
         let counts = counts(config);
-        let references = stream.counting(counts, config.lock, BUCKETS);
+        let references = stream.counting(counts, config.lock, buckets(config));
         let keeping = Keeping {
             caches: config.caches,
             counts,
@@ -120,7 +122,7 @@ impl Host {
         let plan = Plan {
             stream: stream.build().map_err(StackError::from)?,
             split: Some(split),
-            buckets: BUCKETS,
+            buckets: buckets(config),
             arena: Arena::keeping(memory_bytes(config), keeping),
             queues,
             classify: Arc::new(self.flows),
@@ -147,6 +149,13 @@ impl Host {
     }
 }
 
+fn buckets(config: &TtcpConfig) -> u32 {
+    match config.span {
+        Span::Connection => BUCKETS,
+        Span::Stream => ONE_BUCKET,
+    }
+}
+
 fn counts(config: &TtcpConfig) -> Counts {
     match config.counts {
         crate::config::Counts::Lean => Counts::Lean,
@@ -167,7 +176,7 @@ fn tcp_config(config: &TtcpConfig) -> TcpConfig {
         },
         mtu: config.mtu,
         // Twice the even share, and some.
-        connections_per_bucket: config.connections * 2 / (BUCKETS as usize - 1) + 32,
+        connections_per_bucket: config.connections * 2 / (buckets(config) as usize - 1) + 32,
         isn_secret: [1, 2],
     }
 }
