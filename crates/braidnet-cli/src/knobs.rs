@@ -99,7 +99,7 @@ pub struct Stack {
     #[arg(long, value_name = "NAME", default_value_t = Perimeter::Locked, value_parser = one_of(Perimeter::ALL, Perimeter::name))]
     perimeter: Perimeter,
 
-    /// What of the order of arrival reaches TCP under `message` [PLP §4.1]
+    /// What of the order of arrival reaches TCP under `message`, and whether processors wait for their turns [PLP §4.1, §4.2]
     #[arg(long, value_name = "NAME", default_value_t = Order::None, value_parser = one_of(Order::ALL, Order::name))]
     order: Order,
 

@@ -2,7 +2,7 @@
 //! carried it.
 
 use braidnet_lab::{
-    Agents, Counts, Direction, Mode, Perimeter, Presentation, RunResult, Span, Transport,
+    Agents, Counts, Direction, Mode, Order, Perimeter, Presentation, RunResult, Span, Transport,
     TtcpConfig, Wait, run,
 };
 use braidnet_process::Architecture;
@@ -250,6 +250,30 @@ fn buffers_and_look_ups_go_the_way_that_was_asked_for() {
                 some("records.references", *counts != Counts::Lean);
                 some("buffers.from_store", !caches);
                 some("tcp.walks", !one_behind);
+            }
+        }
+    }
+}
+
+/// Processors that share one queue take from it in turn, and do not reach TCP in that order unless it is kept.
+#[test]
+fn numbers_from_the_device_bring_tcp_nothing_out_of_order() {
+    let config = |perimeter, order| TtcpConfig {
+        architecture: Architecture::Message,
+        processors: 3,
+        connections: 1,
+        perimeter,
+        order,
+        batch: 4,
+        ..smoke()
+    };
+    for perimeter in Perimeter::ALL {
+        for order in Order::ALL {
+            let result = run(&config(*perimeter, *order)).unwrap();
+            assert_eq!(count(&result, ".disorder"), 0, "{perimeter} {order}");
+            // What is missing for too long is passed over, but not by who waits for it.
+            if *order == Order::Waiting {
+                assert_eq!(count(&result, "tcp.out_of_order"), 0, "{perimeter}");
             }
         }
     }

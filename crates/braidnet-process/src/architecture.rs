@@ -57,6 +57,24 @@ impl Architecture {
         }
     }
 
+    /// Whether this can be kept of the order of arrival where so many processors take from so many queues of a device.
+    ///
+    /// # Errors
+    /// [`Refusal::WaitingAtQueues`]: processors that draw numbers at several queues, and wait for each other's turns, could wait for ever.
+    /// Where each has a queue of its own, nobody draws.
+    pub fn check_arrival(
+        self,
+        arrival: Arrival,
+        queues: usize,
+        takers: usize,
+    ) -> Result<(), Refusal> {
+        let is_shared = queues > 1 && queues < takers;
+        if self == Architecture::Message && arrival == Arrival::Waiting && is_shared {
+            return Err(Refusal::WaitingAtQueues(queues));
+        }
+        Ok(())
+    }
+
     /// The placement of junctions that it is, on so many processors.
     ///
     /// `clusters` names the highest module of the lower and the lowest of the upper cluster, between which
@@ -102,6 +120,7 @@ impl Architecture {
                     match arrival {
                         Arrival::AsItComes => Order::None,
                         Arrival::Numbered => Order::Numbered,
+                        Arrival::Waiting => Order::Waiting,
                     },
                     Full::PushBack,
                 )],
@@ -231,6 +250,8 @@ pub enum Refusal {
     TooManyBraided(usize),
     /// TCP behind several locks, where no connection is locked.
     Unlocked(Architecture, TcpLocks),
+    /// Waiting for one's number where numbers are drawn at so many queues.
+    WaitingAtQueues(usize),
 }
 
 impl fmt::Display for Refusal {
@@ -247,6 +268,10 @@ impl fmt::Display for Refusal {
             Refusal::Unlocked(architecture, locks) => write!(
                 f,
                 "TCP locks `{locks}` divide a connection's lock, and under {architecture} there is none: choose message"
+            ),
+            Refusal::WaitingAtQueues(queues) => write!(
+                f,
+                "processors that share {queues} queues and wait for each other's numbers could wait for ever: choose one queue, or one for each, or order numbered"
             ),
         }
     }

@@ -138,6 +138,7 @@ impl Plan {
         application: &mut dyn FnMut(usize) -> Box<dyn Application>,
     ) -> Result<Vec<Vec<Worker>>, PlanError> {
         self.placement(architecture, wakers.len())?;
+        architecture.check_arrival(self.arrival, self.queues.len(), wakers.len())?;
         let seats = Seats::of(architecture, wakers.len(), self.split, self.buckets);
         let split = self.split.filter(|_| architecture == Architecture::Task);
         let feeds = split.map_or_else(Vec::new, |split| {
@@ -151,7 +152,7 @@ impl Plan {
         let manner = match architecture {
             Architecture::Message => Manner::Asked(
                 self.exclusion.lock(),
-                (self.arrival == Arrival::Numbered).then_some(self.classify),
+                (self.arrival != Arrival::AsItComes).then_some(self.classify),
             ),
             Architecture::Task | Architecture::Connection => Manner::InTurns(sorting),
             Architecture::Braid => Manner::Leased(sorting),

@@ -256,7 +256,10 @@ impl Cluster {
             match worked {
                 Ok(is_busy) => break is_busy,
                 Err(_) if self.pass.recover(&mut cx, now, &mut self.outer) => {}
-                Err(panic) => resume_unwind(panic),
+                Err(panic) => {
+                    self.pass.give_numbers_up();
+                    resume_unwind(panic)
+                }
             }
         };
         // What is other pools' goes home in full batches, or with a turn that has time; what is used here again stays until

@@ -32,6 +32,8 @@ pub enum Order {
     Fifo,
     /// What belongs to one bucket gets numbers where it is taken, and goes on in the order of these, whoever took it (PLP §4.1).
     Numbered,
+    /// The same, and whoever comes before its turn waits (PLP §4.2).
+    Waiting,
 }
 
 /// What happens to work that a junction has no room for.
@@ -127,6 +129,7 @@ impl fmt::Display for Placement {
                 Order::None => "no order",
                 Order::Fifo => "first in first out",
                 Order::Numbered => "in the order of their numbers",
+                Order::Waiting => "each waits for the turn of its number",
             };
             match junction.full {
                 Full::PushBack => writeln!(f, "; {order}; pushes back when full")?,

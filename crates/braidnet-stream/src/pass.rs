@@ -125,6 +125,17 @@ impl Pass {
         }
     }
 
+    /// Before the processor's end: nobody waits for what it will not bring any more.
+    #[cold]
+    pub(crate) fn give_numbers_up(&mut self) {
+        while let Some((id, number)) = self.work.numbers.take_unused() {
+            let shared = self.buckets.find_shared(id);
+            if let Some(turns) = shared.and_then(|shared| shared.turns.as_ref()) {
+                turns.pass(number, || ());
+            }
+        }
+    }
+
     /// A visit to a bucket that others enter too.
     fn visit<'a, 'c>(&'a mut self, cx: &'a mut Context<'c>, id: BucketId) -> Option<Visit<'a, 'c>> {
         let shared = self.buckets.find_shared(id)?;

@@ -19,6 +19,11 @@
 //! [rejoin](braidnet_sync::rejoin) lets runs through in the order of their numbers. What comes early is left there and nobody waits; who brings what
 //! was missing does the work. A run that is missing for too long is passed over, and is let through when it comes: TCP is made for
 //! that.
+//!
+//! The papers' way is there to be measured: whoever comes early [waits](braidnet_sync::blocking_order) outside until all numbers before its own
+//! have been brought ([`Arrival::Waiting`]). The numbers of a run are drawn together, under the lock of the queue that it is taken from, and
+//! all of them are brought before the next run is taken; so of those who have numbers the one that drew first waits for nobody, and
+//! the others come after it.
 
 use crate::bucket::{Bucket, BucketId};
 use crate::module::ModuleId;

@@ -45,6 +45,10 @@ impl<'c> Visit<'_, 'c> {
                 }
             });
         }
+        let number = match (&shared.turns, number) {
+            (Some(turns), Some(number)) => return turns.pass(number, || self.bring(came, None)),
+            (_, number) => number,
+        };
         let piece = self.work.piece(came, number);
         self.bring_piece(piece);
     }

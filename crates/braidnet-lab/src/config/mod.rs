@@ -222,6 +222,8 @@ impl TtcpConfig {
             });
         }
         let takers = self.takers();
+        let arrival = self.order.arrival();
+        (self.architecture).check_arrival(arrival, self.device_queues, takers)?;
         if self.device_queues == 0 || self.device_queues > takers {
             return Err(ConfigError::DeviceQueues {
                 queues: self.device_queues,

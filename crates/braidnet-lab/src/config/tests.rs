@@ -160,6 +160,16 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                architecture: Architecture::Message,
+                processors: 3,
+                device_queues: 2,
+                order: Order::Waiting,
+                ..good()
+            },
+            "processors that share 2 queues and wait for each other's numbers could wait for ever: choose one queue, or one for each, or order numbered",
+        ),
+        (
+            TtcpConfig {
                 device_queues: 2,
                 ..good()
             },

@@ -1,5 +1,6 @@
 //! What is chosen by a word.
 
+use braidnet_stream::Arrival;
 use core::fmt;
 use core::str::FromStr;
 
@@ -93,11 +94,24 @@ words! {
 
 words! {
     /// What of the order of arrival reaches TCP under `message`.
-    Order, "order", "none or numbered":
+    Order, "order", "none, waiting or numbered":
     /// Whatever order the processors come in.
     None = "none",
+    /// Each run gets a number where it is taken from the device, and whoever has it waits for its turn (PLP §4.2).
+    Waiting = "waiting",
     /// Each run gets a number where it is taken from the device, and enters in the order of these (PLP §4.1).
     Numbered = "numbered",
+}
+
+impl Order {
+    /// What the stack is asked to do for it.
+    pub(crate) fn arrival(self) -> Arrival {
+        match self {
+            Order::None => Arrival::AsItComes,
+            Order::Waiting => Arrival::Waiting,
+            Order::Numbered => Arrival::Numbered,
+        }
+    }
 }
 
 words! {

@@ -2,7 +2,7 @@
 
 use super::warm::warm;
 use super::watch::WatchedStack;
-use crate::config::{Order, Perimeter, Span, Transport, TtcpConfig};
+use crate::config::{Perimeter, Span, Transport, TtcpConfig};
 use crate::deal::{Dealer, SERVICE_PORT};
 use crate::result::LabError;
 use braidnet::StackError;
@@ -13,8 +13,8 @@ use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout};
 use braidnet_message::{Arena, Counts, Keeping, Pool};
 use braidnet_process::{Application, Mailboxes, Plan, Worker};
 use braidnet_stream::{
-    Arrival, BucketId, ConnectionId, Control, Direction, Exclusion, ModuleId, Parcel, References,
-    Stream, StreamBuilder, Verb,
+    BucketId, ConnectionId, Control, Direction, Exclusion, ModuleId, Parcel, References, Stream,
+    StreamBuilder, Verb,
 };
 use braidnet_sync::parker::Unparker;
 use braidnet_wire::address::{Address, Tuple};
@@ -130,10 +130,7 @@ impl Host {
                 Perimeter::Locked => Exclusion::Lock(config.lock),
                 Perimeter::Delegated => Exclusion::Delegation,
             },
-            arrival: match config.order {
-                Order::None => Arrival::AsItComes,
-                Order::Numbered => Arrival::Numbered,
-            },
+            arrival: config.order.arrival(),
             sharing: Default::default(),
             batch: config.batch,
             water_marks: WATER_MARKS,

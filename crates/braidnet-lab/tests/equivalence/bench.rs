@@ -73,7 +73,7 @@ impl Setup {
                 continue;
             }
             for exclusion in locked.clone().chain([Exclusion::Delegation]) {
-                for arrival in [Arrival::AsItComes, Arrival::Numbered] {
+                for arrival in [Arrival::AsItComes, Arrival::Waiting, Arrival::Numbered] {
                     let setup = |locks| setup(architecture, exclusion, arrival, locks);
                     all.extend(TcpLocks::ALL.map(setup));
                 }
@@ -91,7 +91,13 @@ impl Setup {
                 self.processors as u64
             }
         };
-        let queues = Random::new(seed).between(1, most) as usize;
+        let drawn = Random::new(seed).between(1, most) as usize;
+        let takers = self.processors;
+        // Who waits for numbers shares one queue, or none.
+        let queues = match (self.architecture).check_arrival(self.arrival, drawn, takers) {
+            Ok(()) => drawn,
+            Err(_) => takers,
+        };
         Setup {
             seed,
             queues,

@@ -4,6 +4,7 @@ use crate::bucket::{Bucket, BucketId};
 use crate::queues::QueueId;
 use crate::work::PIECES;
 use braidnet_message::{Message, Run};
+use braidnet_sync::blocking_order::BlockingOrder;
 use braidnet_sync::delegation::{Delegated, Left};
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::outbox::{Drain, Outbox};
@@ -38,6 +39,9 @@ pub enum Arrival {
     AsItComes,
     /// Each run gets a number where it is taken from the device, and enters in the order of these (PLP §4.1).
     Numbered,
+    /// The same, and whoever comes before the turn of its number waits, as in the papers' bakery (PLP §4.2). Who draws for several
+    /// buckets must draw all at once, as who asks the only queue of a device does, or two could wait for each other.
+    Waiting,
 }
 
 /// A bucket that several processors enter, and what keeps order there.
@@ -49,6 +53,8 @@ pub(crate) struct SharedBucket {
     outbox: Lock<Outbox<(QueueId, Message)>>,
     /// The number of the next run, if runs are numbered; drawn by whoever has the device queue that the bucket's packets come from.
     numbers: Option<Tickets>,
+    /// Where whoever comes before its turn waits, if that is how order is kept.
+    pub(crate) turns: Option<BlockingOrder>,
 }
 
 #[expect(
@@ -100,6 +106,9 @@ pub(crate) type Boxes = Vec<Box<Left<Piece>>>;
 /// Runs that can wait for one that was taken from the device before them.
 const PLACES: usize = 16;
 
+/// Places at which processors can wait without waking each other, where that is how order is kept.
+const WAITING_PLACES: usize = 8;
+
 /// How long they wait: longer than a run takes, much shorter than what TCP takes for a loss.
 pub(crate) const PATIENCE: Duration = Duration::from_micros(100);
 
@@ -107,7 +116,7 @@ impl SharedBucket {
     /// A bucket that this keeps apart and in order.
     pub(crate) fn new(bucket: Bucket, exclusion: Exclusion, arrival: Arrival) -> SharedBucket {
         let order = match arrival {
-            Arrival::AsItComes => None,
+            Arrival::AsItComes | Arrival::Waiting => None,
             Arrival::Numbered => Some(Rejoin::new(PLACES)),
         };
         let id = bucket.id;
@@ -130,7 +139,8 @@ impl SharedBucket {
             },
             drain: Drain::new(),
             outbox: Lock::new(LockKind::Adaptive, LockClass::Queue, outbox),
-            numbers: (arrival == Arrival::Numbered).then(Tickets::default),
+            numbers: (arrival != Arrival::AsItComes).then(Tickets::default),
+            turns: (arrival == Arrival::Waiting).then(|| BlockingOrder::new(WAITING_PLACES)),
         }
     }
 
