@@ -166,10 +166,21 @@ impl Outward {
         }
     }
 
-    /// Sends what came of another's work back to it.
-    pub(crate) fn answer(&mut self, answer: Answer) {
-        if let Some((_, waiting)) = self.answers.get_mut(answer.seat()) {
-            waiting.push(answer);
+    /// Brings what came of others' work back to them, as much as there is room for.
+    pub(crate) fn answer(&mut self, answers: impl Iterator<Item = Answer>) {
+        for answer in answers {
+            if let Some((_, waiting)) = self.answers.get_mut(answer.seat()) {
+                waiting.push(answer);
+            }
+        }
+        self.deliver_answers();
+    }
+
+    fn deliver_answers(&mut self) {
+        for (mailbox, waiting) in &mut self.answers {
+            if !waiting.is_empty() {
+                mailbox.leave(waiting);
+            }
         }
     }
 
@@ -180,11 +191,7 @@ impl Outward {
                 mailbox.leave(waiting);
             }
         }
-        for (mailbox, waiting) in &mut self.answers {
-            if !waiting.is_empty() {
-                mailbox.leave(waiting);
-            }
-        }
+        self.deliver_answers();
         for (fed, feed) in self.fed.iter_mut().zip(&self.junctions) {
             if !fed.is_empty() {
                 // Only a stack that is being taken down closes its queues; what they refuse goes with it.

@@ -109,6 +109,7 @@ impl Worker {
 struct Port<'a> {
     share: &'a mut Share,
     spare: &'a mut Reserve,
+    outward: &'a mut Outward,
     /// Most packets to take.
     max: usize,
     taken: usize,
@@ -128,6 +129,10 @@ impl Tail for Port<'_> {
             None => run.clear(),
         }
     }
+
+    fn give_back(&mut self, answers: &mut Vec<Answer>) {
+        self.outward.answer(answers.drain(..));
+    }
 }
 
 impl Processor for Worker {
@@ -145,6 +150,7 @@ impl Processor for Worker {
         let mut port = Port {
             share: &mut self.share,
             spare: &mut self.spare,
+            outward: &mut self.outward,
             max: if held_up { 0 } else { max },
             taken: 0,
         };
@@ -154,9 +160,6 @@ impl Processor for Worker {
         self.provide();
         for parcel in self.cluster.outbound() {
             self.outward.sort(parcel);
-        }
-        for answer in self.cluster.answers() {
-            self.outward.answer(answer);
         }
         self.outward.deliver();
         if let Some(sharing) = &mut self.sharing {

@@ -76,6 +76,11 @@ pub trait Tail {
 
     /// Takes what it can from the front of `run`; what stays is offered again with the next turn.
     fn transmit(&mut self, run: &mut Run);
+
+    /// Takes what came of work that other processors have left here, to bring it back to them.
+    fn give_back(&mut self, answers: &mut Vec<Answer>) {
+        let _ = answers;
+    }
 }
 
 impl<F: FnMut(&mut Run)> Tail for F {
@@ -310,11 +315,6 @@ impl Cluster {
     /// comes back to it, as an [`Answer`].
     pub fn sit(&mut self, seat: usize) {
         self.pass.work.seat = u16::try_from(seat).ok();
-    }
-
-    /// What came of work that others have left here.
-    pub fn answers(&mut self) -> impl Iterator<Item = Answer> + '_ {
-        self.pass.work.answers.drain(..)
     }
 
     /// Goes on, with the next turn, with what came of work that was left with another.

@@ -21,6 +21,8 @@ pub(crate) struct Pass {
     here: u64,
     /// Those of them that are cores.
     cores: u64,
+    /// Those of them above which there is no core: what waits there is nobody's turn.
+    free: u64,
     /// The modules that they are of, and all others that are turned here.
     modules: ModuleSet,
     pub(crate) buckets: Buckets,
@@ -39,6 +41,7 @@ impl Pass {
             here,
             modules,
             cores: stream.cores() & here,
+            free: stream.free() & here,
             work: Work::new(buckets.count()),
             buckets,
             inner: Run::new(),
@@ -177,8 +180,11 @@ impl Pass {
         self.work.due_at = self.work.wheel.next_deadline().unwrap_or(Instant::MAX);
     }
 
-    /// Serves queues, lowest first, until none holds work, then offers the device what came of it; whether any held work.
-    /// `run` holds what waits for the queue `first`, if that is one; it is empty afterwards.
+    /// Works until no queue holds work; whether any did. `run` holds what waits for the queue `first`, if that is one; it is empty
+    /// afterwards.
+    ///
+    /// What others wait for comes first, the peer among them: all that may lead into a core, what goes down, then the device, and what is to go back to other
+    /// processors. The order-free work above the cores, on which most time goes, comes last.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -187,15 +193,17 @@ impl Pass {
         first: Option<QueueId>,
         run: &mut Run,
     ) -> bool {
-        let mut next = first.or_else(|| self.next(cx, run));
+        let urgent = self.here & !self.free;
+        let mut next = first.or_else(|| next(cx, self.here, run));
         let busy = next.is_some();
         loop {
-            if let Some(queue) = next {
-                self.serve_all(cx, queue, run);
+            while let Some(queue) = next {
+                self.serve(cx, queue, run);
+                next = self::next(cx, urgent, run);
             }
             if self.work.numbers.are_drawn() {
                 self.bring_numbers(cx);
-                next = self.next(cx, run);
+                next = self::next(cx, urgent, run);
                 if next.is_some() {
                     continue;
                 }
@@ -204,34 +212,21 @@ impl Pass {
                 cx.queues.offer(QueueId::TAIL, |run| tail.transmit(run));
             }
             // What the device has not taken yet must not be overtaken: stay the drainer.
-            if self.work.draining.is_empty()
-                || QueueId::TAIL.is_in(cx.queues.ready())
-                || !self.relieve(cx)
+            if !self.work.draining.is_empty()
+                && !QueueId::TAIL.is_in(cx.queues.ready())
+                && self.relieve(cx)
             {
+                next = self::next(cx, urgent, run);
+                continue;
+            }
+            if !self.work.answers.is_empty() {
+                tail.give_back(&mut self.work.answers);
+            }
+            next = self::next(cx, self.free, run);
+            if next.is_none() {
                 return busy;
             }
-            next = self.next(cx, run);
         }
-    }
-
-    /// Serves `queue`, and then what holds work, lowest first.
-    #[inline]
-    fn serve_all(&mut self, cx: &mut Context<'_>, mut queue: QueueId, run: &mut Run) {
-        loop {
-            self.serve(cx, queue, run);
-            match self.next(cx, run) {
-                Some(next) => queue = next,
-                None => return,
-            }
-        }
-    }
-
-    /// The next queue with work, which is moved to `run`.
-    #[inline]
-    fn next(&self, cx: &mut Context<'_>, run: &mut Run) -> Option<QueueId> {
-        let queue = QueueId::lowest(cx.queues.ready() & self.here)?;
-        cx.queues.exchange(queue, run);
-        Some(queue)
     }
 
     /// Runs the function of a queue on what waited in it. What stays goes on to the next function at once as long as that
@@ -407,4 +402,12 @@ impl Pass {
         });
         !draining.is_empty()
     }
+}
+
+/// The lowest queue of a mask that has work, which is moved to `run`.
+#[inline]
+fn next(cx: &mut Context<'_>, mask: u64, run: &mut Run) -> Option<QueueId> {
+    let queue = QueueId::lowest(cx.queues.ready() & mask)?;
+    cx.queues.exchange(queue, run);
+    Some(queue)
 }
