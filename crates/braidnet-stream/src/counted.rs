@@ -195,6 +195,10 @@ impl Module for Counting {
         self.module.open(bucket)
     }
 
+    fn poisoned(&self, old: &mut dyn State, fresh: &mut dyn State, cx: &mut Context<'_>) {
+        self.module.poisoned(old, fresh, cx);
+    }
+
     fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let stage = upward(direction, Stages::BEFORE_UP);
         self.call(stage, run, |module, run| module.before(direction, run, cx));

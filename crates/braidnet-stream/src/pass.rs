@@ -69,11 +69,35 @@ impl Pass {
         if let Store::Leased(leases) = &mut self.buckets.0 {
             self.work.numbers.away = 0;
             if leases.look() {
-                self.rearm(cx);
+                self.after_guests(cx);
             }
         }
         if !self.work.unfinished.is_empty() {
             self.resume(cx);
+        }
+    }
+
+    /// Sees to what guests who have left may have left behind: deadlines in their wheels, and, if the home is alone now and so enters its
+    /// buckets past all lists, what still lies in these.
+    #[cold]
+    fn after_guests(&mut self, cx: &mut Context<'_>) {
+        self.rearm(cx);
+        let Store::Leased(leases) = &mut self.buckets.0 else {
+            return;
+        };
+        if !leases.home().is_alone() {
+            return;
+        }
+        while let Some(at) = self.own_unfinished() {
+            let id = self.work.unfinished.remove(at);
+            if let Some(visit) = self.visit(cx, id) {
+                visit.resume();
+            }
+        }
+        for id in &self.work.draining {
+            if let Some(shared) = self.buckets.find_shared(*id) {
+                shared.take_left(|queue, message| cx.queues.push(queue, message));
+            }
         }
     }
 
@@ -87,13 +111,12 @@ impl Pass {
         let (work, inner) = (&mut self.work, &mut self.inner);
         leases.own(|found| match found {
             Found::Alone(shared) => {
-                let bucket = shared.alone();
+                let bucket = &mut shared.alone().bucket;
                 bucket.armed = Instant::MAX;
                 work.arm(bucket);
             }
             Found::Shared(shared) | Found::Away(shared) => {
-                let mut piece = work.piece(None, None);
-                piece.work.rearm = true;
+                let piece = work.piece(None, None);
                 Visit {
                     shared,
                     id: shared.id,
@@ -106,6 +129,15 @@ impl Pass {
                 .bring_piece(piece);
             }
         });
+    }
+
+    /// Where an own bucket stands among those in which something has been left undone.
+    fn own_unfinished(&mut self) -> Option<usize> {
+        let Store::Leased(leases) = &mut self.buckets.0 else {
+            return None;
+        };
+        let mut unfinished = self.work.unfinished.iter();
+        unfinished.position(|id| leases.is_own(*id))
     }
 
     #[cold]
@@ -301,13 +333,19 @@ impl Pass {
             Store::Shared(buckets) => buckets.get(id.index()),
             Store::Leased(leases) => match leases.find(id) {
                 Some(Found::Alone(shared)) => {
-                    let session = Session {
-                        bucket: shared.alone(),
+                    let kept = shared.alone();
+                    // Somebody who was here when there were guests may have read the clock later.
+                    let later = kept.later(cx.now);
+                    let read = core::mem::replace(&mut cx.now, later);
+                    Session {
+                        bucket: &mut kept.bucket,
                         cores: self.cores,
-                        cx,
+                        cx: &mut *cx,
                         work: &mut self.work,
-                    };
-                    return session.run(came, &mut self.inner);
+                    }
+                    .run(came, &mut self.inner);
+                    cx.now = read;
+                    return;
                 }
                 Some(Found::Shared(shared) | Found::Away(shared)) => Some(shared),
                 None => None,
@@ -369,9 +407,11 @@ impl Pass {
             }
             Store::Leased(leases) => {
                 if let Some(Found::Alone(shared)) = leases.find(id) {
-                    let bucket = shared.alone();
-                    poison::replace(bucket, self.modules, cx);
-                    self.work.arm(bucket);
+                    let kept = shared.alone();
+                    cx.now = kept.later(now);
+                    poison::replace(&mut kept.bucket, self.modules, cx);
+                    cx.now = now;
+                    self.work.arm(&mut kept.bucket);
                 } else {
                     self.recover_shared(cx, id);
                 }

@@ -1,6 +1,6 @@
 //! One entry of a bucket's perimeter.
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, BucketId};
 use crate::context::Context;
 use crate::module::{Direction, ModuleId, Stages};
 use crate::pass::Came;
@@ -28,15 +28,32 @@ impl<'c> Session<'_, 'c> {
         if outside == 0 {
             self.work_through(came, inner);
         } else {
-            self.run_aside(outside, came, inner);
+            let id = self.bucket.id;
+            self.run_aside(outside, Some(id), came, inner);
         }
     }
 
-    /// The same where something has come from outside for the cores `outside`. It may be for other buckets; what is for this one is
-    /// done in the same entry.
+    /// The same, but that what else has come from outside stays there, be it for this bucket: what `came` may be older, or another processor's.
+    #[inline]
+    pub(crate) fn run_only(mut self, came: Option<Came<'_, 'c>>, inner: &mut Run) {
+        let outside = self.cx.queues.ready() & self.cores;
+        if outside == 0 {
+            self.work_through(came, inner);
+        } else {
+            self.run_aside(outside, None, came, inner);
+        }
+    }
+
+    /// Runs where something else has come from outside, for the cores `outside`. Of that, what is for bucket `along` is done in the same entry.
     #[inline(never)]
-    fn run_aside(mut self, outside: u64, came: Option<Came<'_, 'c>>, inner: &mut Run) {
-        let aside = self.work.set_aside(self.cx.queues, outside, self.bucket.id);
+    fn run_aside(
+        mut self,
+        outside: u64,
+        along: Option<BucketId>,
+        came: Option<Came<'_, 'c>>,
+        inner: &mut Run,
+    ) {
+        let aside = self.work.set_aside(self.cx.queues, outside, along);
         self.work_through(came, inner);
         if aside > 0 {
             self.work.put_back(self.cx.queues, aside);

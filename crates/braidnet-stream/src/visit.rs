@@ -96,9 +96,7 @@ impl<'c> Visit<'_, 'c> {
         }
         order.pass_over(now, |piece| self.serve_piece(kept, piece));
         if let Some(at) = order.deadline() {
-            let bucket = &mut kept.bucket;
-            bucket.deadline = bucket.deadline.min(at);
-            self.work.arm(bucket);
+            self.work.arm_for(&mut kept.bucket, at);
         }
     }
 
@@ -106,10 +104,10 @@ impl<'c> Visit<'_, 'c> {
         let is_own = piece.work.from == self.work.seat;
         let free = if is_own { 0 } else { self.cx.stream.free() };
         let lengths = Work::lengths(self.cx.queues, free);
-        let Piece {
-            queue, run, rearm, ..
-        } = &mut piece.work;
-        if *rearm {
+        let Piece { queue, run, .. } = &mut piece.work;
+        if queue.is_none() {
+            // The entry that has fired may have been the only one, and it may have fired before the time of whoever is inside: from now
+            // on it is this processor's affair.
             kept.bucket.armed = Instant::MAX;
             self.work.arm(&mut kept.bucket);
         }
@@ -150,7 +148,7 @@ impl<'c> Visit<'_, 'c> {
             cx: self.cx,
             work: self.work,
         }
-        .run(came, self.inner);
+        .run_only(came, self.inner);
         kept.is_inside = false;
         self.cx.now = read;
         if draining || self.cx.queues.count(outgoing) == before {

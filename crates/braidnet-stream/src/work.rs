@@ -97,14 +97,20 @@ impl Work {
     /// Sees to it that the bucket's deadline is in some processor's wheel.
     #[inline]
     pub(crate) fn arm(&mut self, bucket: &mut Bucket) {
-        if bucket.deadline < bucket.armed {
-            self.arm_earlier(bucket);
+        self.arm_for(bucket, bucket.deadline);
+    }
+
+    /// Sees to it that the bucket is entered at `at` or before, which none of its modules has asked for.
+    #[inline]
+    pub(crate) fn arm_for(&mut self, bucket: &mut Bucket, at: Instant) {
+        if at < bucket.armed {
+            self.arm_earlier(bucket, at);
         }
     }
 
     #[inline(never)]
-    fn arm_earlier(&mut self, bucket: &mut Bucket) {
-        let (entry, at) = (&mut self.entries[bucket.id.index()], bucket.deadline);
+    fn arm_earlier(&mut self, bucket: &mut Bucket, at: Instant) {
+        let entry = &mut self.entries[bucket.id.index()];
         if !entry.is_some_and(|timer| self.wheel.restart(timer, at)) {
             *entry = Some(self.wheel.start(at, bucket.id));
         }
@@ -143,13 +149,18 @@ impl Work {
         }
     }
 
-    /// Sets aside what waits in the queues of a mask, where it is not all for bucket `id`; how many queues that are.
-    pub(crate) fn set_aside(&mut self, queues: &mut Queues, mut mask: u64, id: BucketId) -> usize {
+    /// Sets aside what waits in the queues of a mask, where it is not all for bucket `but`; how many queues that are.
+    pub(crate) fn set_aside(
+        &mut self,
+        queues: &mut Queues,
+        mut mask: u64,
+        but: Option<BucketId>,
+    ) -> usize {
         let mut count = 0;
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
             let mut waiting = queues.run_mut(queue).iter();
-            if waiting.all(|message| message.bucket() == id.0) {
+            if but.is_some_and(|but| waiting.all(|message| message.bucket() == but.0)) {
                 continue;
             }
             if count == self.aside.len() {
@@ -191,24 +202,25 @@ impl Work {
     }
 
     /// Puts a box by, whose work is done. Boxes stay with whoever does the work, and so pile up with one and run out with another:
-    /// what one has too many of it leaves in `spare`, where others that come by find it.
+    /// what one has too many of it leaves in `spare`, where others that come by find it, as far as there is room.
     pub(crate) fn put_by(&mut self, mut piece: Box<Left<Piece>>, spare: &mut Boxes) {
         let Piece {
             queue,
             run,
             number,
             from,
-            rearm,
         } = &mut piece.work;
         run.clear();
-        (*queue, *number, *from, *rearm) = (None, None, None, false);
-        if self.pieces.len() > PIECES {
+        (*queue, *number, *from) = (None, None, None);
+        if self.pieces.len() <= PIECES {
+            self.pieces.push(piece);
+        } else if spare.len() < PIECES {
             spare.push(piece);
-            return;
         }
-        self.pieces.push(piece);
-        if self.pieces.len() < PIECES / 2 {
-            self.pieces.extend(spare.pop());
+        while self.pieces.len() < PIECES / 2
+            && let Some(piece) = spare.pop()
+        {
+            self.pieces.push(piece);
         }
     }
 

@@ -8,7 +8,8 @@
 //!
 //! Two words, each on a line of its own, with a bit for each guest.
 //!
-//! - *Ask*: the guest sets its bit in `asked`. That is only a wish and orders nothing.
+//! - *Ask*: the guest sets its bit in `asked`. That is only a wish and orders nothing. It is *withdrawn* by clearing the bit; who finds
+//!   it cleared already has been admitted, or is about to be.
 //! - *Admit*: the home, between two uses of the value, takes all bits out of `asked` and sets them in `admitted`. Release: the
 //!   guest finds all that the home did while it was alone. Only the home sets bits there, one for each time of asking.
 //! - *Enter*: the guest uses the value only while it finds its own bit in `admitted`. Acquire.
@@ -49,6 +50,8 @@ pub struct Home<T> {
     leased: Arc<Leased<T>>,
     /// The guests that were there at the last look, or have been admitted since.
     guests: u64,
+    /// Whether some have left that were there at the last look.
+    have_left: bool,
 }
 
 /// Somebody who may become a guest.
@@ -109,12 +112,16 @@ pub fn lease<T: Send + Sync>(value: T, guests: usize) -> (Home<T>, Vec<Guest<T>>
             asks: false,
         })
         .collect();
-    let home = Home { leased, guests: 0 };
+    let home = Home {
+        leased,
+        guests: 0,
+        have_left: false,
+    };
     (home, guests)
 }
 
 impl<T> Home<T> {
-    /// Looks which guests there are, and whether the home is alone therefore until it admits one; whether some have left since
+    /// Looks which guests there are, and whether the home is alone therefore until it admits one; whether some have left, be they back or not, since
     /// the last look.
     #[inline]
     pub fn look(&mut self) -> bool {
@@ -123,7 +130,8 @@ impl<T> Home<T> {
             return false;
         }
         let guests = self.leased.admitted.load(Ordering::Acquire);
-        core::mem::replace(&mut self.guests, guests) != guests
+        let have_left = core::mem::replace(&mut self.guests, guests) != guests;
+        core::mem::take(&mut self.have_left) | have_left
     }
 
     /// Whether the last look found no guest, and none has been admitted since.
@@ -159,8 +167,10 @@ impl<T> Home<T> {
     pub fn admit(&mut self) {
         let guests = self.leased.asked.swap(0, Ordering::Relaxed);
         if guests != 0 {
+            let there = self.leased.admitted.fetch_or(guests, Ordering::AcqRel);
+            // Some may have left since the last look and be back by now.
+            self.have_left |= self.guests & !there != 0;
             self.guests |= guests;
-            self.leased.admitted.fetch_or(guests, Ordering::Release);
         }
     }
 
@@ -208,14 +218,25 @@ impl<T> Guest<T> {
         }))
     }
 
-    /// Gives up its share; `false` if it has none. Who has asked cannot take that back before it is admitted, only leave then.
+    /// Gives up its share, or its wish for one; whether it had a share. Who is being admitted at this moment still
+    /// [`asks`](Guest::asks) afterwards, and must leave again.
     pub fn leave(&mut self) -> bool {
         if self.access().is_none() {
+            self.withdraw();
             return false;
         }
         self.asks = false;
         self.leased.admitted.fetch_and(!self.bit, Ordering::Release);
         true
+    }
+}
+
+impl<T> Guest<T> {
+    fn withdraw(&mut self) {
+        if self.asks {
+            let asked = self.leased.asked.fetch_and(!self.bit, Ordering::Relaxed);
+            self.asks = asked & self.bit == 0;
+        }
     }
 }
 
@@ -248,6 +269,10 @@ mod tests {
         guests[1].ask();
         assert!(home.is_asked() && home.is_alone() && guests[1].access().is_none());
         assert!(!guests[1].leave(), "it has not been admitted");
+        assert!(!guests[1].asks() && !home.is_asked(), "nor will it be");
+        home.admit();
+        assert!(home.is_alone());
+        guests[1].ask();
         home.admit();
         assert!(!home.is_asked() && !home.is_alone());
         assert_eq!(guests[1].access(), Some(&7));

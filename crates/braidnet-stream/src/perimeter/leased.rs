@@ -60,7 +60,7 @@ impl Leases {
     }
 
     #[inline]
-    fn is_own(&mut self, id: BucketId) -> bool {
+    pub(crate) fn is_own(&mut self, id: BucketId) -> bool {
         let own = match self.home.access() {
             Access::Alone(own) => own.get(id.index()),
             Access::Shared(own) => own.get(id.index()),

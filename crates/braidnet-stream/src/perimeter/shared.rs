@@ -86,15 +86,13 @@ pub(crate) struct Kept {
 /// Work for a bucket that can be left with whoever is inside.
 #[derive(Default)]
 pub(crate) struct Piece {
-    /// Where the run has come to; nowhere, if it is only that the bucket's time may have come.
+    /// Where the run has come to; nowhere, if it is only that the bucket's time may have come, or that no wheel may know of it.
     pub(crate) queue: Option<QueueId>,
     pub(crate) run: Run,
     /// Its number, if it has one.
     pub(crate) number: Option<Ticket>,
     /// The seat of whoever brought it, if that one wants back what comes of it.
     pub(crate) from: Option<u16>,
-    /// Whether the wheel that the bucket's deadline is in may be out of reach.
-    pub(crate) rearm: bool,
 }
 
 /// Messages that memory is taken for in each outbox.
@@ -144,19 +142,14 @@ impl SharedBucket {
         }
     }
 
-    /// The bucket of somebody who has it to himself.
-    #[inline]
-    pub(crate) fn alone(&mut self) -> &mut Bucket {
-        &mut self.guarded().kept.bucket
-    }
-
     /// What is inside, for somebody who has it to himself.
     #[inline]
-    fn guarded(&mut self) -> &mut Guarded {
-        match &mut self.inside {
+    pub(crate) fn alone(&mut self) -> &mut Kept {
+        let guarded = match &mut self.inside {
             Inside::Locked(lock) => lock.get_mut(),
             Inside::Delegated(delegated) => delegated.get_mut(),
-        }
+        };
+        &mut guarded.kept
     }
 
     /// The number of the next run, if runs are numbered; drawn by whoever has the queue that the bucket's packets come from.
