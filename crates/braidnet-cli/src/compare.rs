@@ -33,7 +33,7 @@ Examples:
   braidnet compare --perimeters --repetitions 9
       locks against delegation, as far as the papers' verdict may depend on anything else
   braidnet compare --work 20us --presentation none
-      with 20 µs of order-free work on each message, as decryption would be
+      with 20 µs of order-free work on each message, as decryption would be: function shares in it
   braidnet compare --json > compare.json
       every repetition with its probes, for programs";
 
@@ -53,7 +53,7 @@ pub struct Compare {
     #[arg(long, conflicts_with_all = ["grid", "architecture"])]
     waits: bool,
 
-    /// Architectures to compare [default: all] [CP/MP §3.3, ASX §3.3]
+    /// Architectures to compare [default: all; function only with --work] [CP/MP §3.3, ASX §3.3; function: PPF §3.2]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(&Architecture::ALL, Architecture::name), hide_possible_values = true)]
     architecture: Vec<Architecture>,
 
@@ -141,8 +141,10 @@ impl Compare {
                 ..CompareConfig::default()
             }
         };
+        let base = self.knobs.config();
+        let comparable = CompareConfig::comparable(&base).to_vec();
         CompareConfig {
-            architectures: asked_or(self.architecture, plan.architectures),
+            architectures: asked_or(self.architecture, comparable),
             processors: asked_or(self.processors, plan.processors),
             connections: asked_or(self.connections, plan.connections),
             presentations: asked_or(self.presentation, plan.presentations),
@@ -150,7 +152,7 @@ impl Compare {
             most_repeats: self.repeats,
             budget: self.budget.unwrap_or(plan.budget),
             seed: self.seed,
-            base: self.knobs.config(),
+            base,
             ..plan
         }
     }

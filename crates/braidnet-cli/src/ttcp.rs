@@ -28,7 +28,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = MORE)]
 pub struct Ttcp {
-    /// How processors are bound to protocol work [CP/MP §3.3, ASX §3.3]
+    /// How processors are bound to protocol work; function needs --work [CP/MP §3.3, ASX §3.3; function: PPF §3.2]
     #[arg(long, value_name = "NAME", default_value_t = Architecture::Connection, value_parser = one_of(&Architecture::ALL, Architecture::name))]
     architecture: Architecture,
 

@@ -105,7 +105,7 @@ fn help_teaches() {
                 "--json",
                 "[default: 4352]",
                 "[default: 1M]",
-                "[CP/MP §3.3, ASX §3.3]",
+                "[CP/MP §3.3, ASX §3.3; function: PPF §3.2]",
                 "Examples:",
             ],
         ),
@@ -140,13 +140,13 @@ fn every_knob_of_a_measurement_names_its_section() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence_and_2() {
-    let rows: [(&[&str], &str); 20] = [
+    let rows: [(&[&str], &str); 22] = [
         (&[], "Usage: braidnet"),
         (&["compere"], "unrecognized subcommand 'compere'"),
         (&["ttcp", "--fast"], "unexpected argument '--fast'"),
         (
             &["ttcp", "--architecture", "both"],
-            "[possible values: task, connection, message, braid]",
+            "[possible values: task, connection, message, braid, function]",
         ),
         (
             &["ttcp", "--lock", "bakery"],
@@ -189,6 +189,14 @@ fn what_cannot_be_is_refused_with_a_sentence_and_2() {
         (
             &["ttcp", "--tcp-locks", "2", "--architecture", "task"],
             "braidnet: TCP locks `2` divide a connection's lock, and under task there is none",
+        ),
+        (
+            &["ttcp", "--architecture", "function"],
+            "braidnet: under function processors share in the work on one message: it needs work that can be divided",
+        ),
+        (
+            &["compare", "--architecture", "function"],
+            "braidnet: function on 1 processor, 1 connection: under function processors share in the work",
         ),
         (&["compare", "--processors", "1,x"], "invalid value 'x'"),
         (

@@ -82,6 +82,8 @@ mod away;
 #[cfg(not(loom))]
 mod chain;
 #[cfg(not(loom))]
+mod divided;
+#[cfg(not(loom))]
 mod fetch;
 #[cfg(not(loom))]
 mod home;
@@ -106,6 +108,8 @@ mod sum;
 pub use arena::{Arena, Charge};
 #[cfg(not(loom))]
 pub use chain::{ABSORBED_MAX, Blocks};
+#[cfg(not(loom))]
+pub use divided::{Divided, Part};
 #[cfg(not(loom))]
 pub use fetch::fetch;
 #[cfg(not(loom))]

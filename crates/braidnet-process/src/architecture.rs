@@ -24,11 +24,23 @@ pub enum Architecture {
     /// Processors are bound to connections, as under [`Connection`](Architecture::Connection), until one of them has nothing to do: it
     /// then takes messages of another's connections, which are entered by delegation meanwhile.
     Braid,
+    /// Processors are bound to connections, as under [`Connection`](Architecture::Connection), and share in the work on one message
+    /// where a module can divide that: its pieces go to whoever has time, and are joined by count (PPF §3.2).
+    Function,
 }
 
 impl Architecture {
     /// All of them.
-    pub const ALL: [Architecture; 4] = [
+    pub const ALL: [Architecture; 5] = [
+        Architecture::Task,
+        Architecture::Connection,
+        Architecture::Message,
+        Architecture::Braid,
+        Architecture::Function,
+    ];
+
+    /// Those that need no module that [divides](braidnet_stream::Divisible) its work on a message.
+    pub const UNDIVIDED: [Architecture; 4] = [
         Architecture::Task,
         Architecture::Connection,
         Architecture::Message,
@@ -42,6 +54,7 @@ impl Architecture {
             Architecture::Connection => "connection",
             Architecture::Message => "message",
             Architecture::Braid => "braid",
+            Architecture::Function => "function",
         }
     }
 
@@ -77,101 +90,29 @@ impl Architecture {
 
     /// The placement of junctions that it is, on so many processors.
     ///
-    /// `clusters` names the highest module of the lower and the lowest of the upper cluster, between which
-    /// [`Task`](Architecture::Task) puts its queues; `exclusion` and `arrival` are what [`Message`](Architecture::Message) uses.
+    /// `exclusion` and `arrival` are what [`Message`](Architecture::Message) uses.
     ///
     /// # Errors
     /// A [`Refusal`] that says why this cannot be.
     pub fn placement(
         self,
         processors: usize,
-        clusters: Option<(&str, &str)>,
+        places: &Places<'_>,
         exclusion: Exclusion,
         arrival: Arrival,
     ) -> Result<Placement, Refusal> {
         if processors == 0 {
             return Err(Refusal::NoProcessor);
         }
-        if self == Architecture::Braid && processors > MOST_BRAIDED {
-            return Err(Refusal::TooManyBraided(processors));
-        }
-        let everyone: Vec<usize> = (0..processors).collect();
-        let above_driver = |assignment, servers, order, full| Junction {
-            position: Position::AboveDriver,
-            assignment,
-            servers,
-            order,
-            full,
-        };
         let (junctions, perimeter) = match self {
-            Architecture::Connection => (
-                vec![above_driver(
-                    Assignment::PacketFilter,
-                    everyone,
-                    Order::Fifo,
-                    Full::PushBack,
-                )],
-                Perimeter::Owned,
-            ),
-            Architecture::Message => (
-                vec![above_driver(
-                    Assignment::Any,
-                    everyone,
-                    match arrival {
-                        Arrival::AsItComes => Order::None,
-                        Arrival::Numbered => Order::Numbered,
-                        Arrival::Waiting => Order::Waiting,
-                    },
-                    Full::PushBack,
-                )],
-                match exclusion {
-                    Exclusion::Lock(lock) => Perimeter::Locked(lock),
-                    Exclusion::Delegation => Perimeter::Delegated,
-                },
-            ),
-            Architecture::Braid => (
-                vec![above_driver(
-                    Assignment::PacketFilter,
-                    everyone,
-                    Order::Numbered,
-                    Full::PushBack,
-                )],
-                Perimeter::Leased,
-            ),
-            Architecture::Task => {
-                let Some((lower, upper)) = clusters else {
-                    return Err(Refusal::NothingToSplit);
-                };
-                let pipelines = Pipelines::of(processors);
-                let mut junctions = Vec::new();
-                if pipelines.count > 1 {
-                    let lowers = (0..pipelines.count).map(|p| pipelines.lower(p)).collect();
-                    junctions.push(above_driver(
-                        Assignment::PacketFilter,
-                        lowers,
-                        Order::Fifo,
-                        Full::PushBack,
-                    ));
-                }
-                let between = |assignment, servers| Junction {
-                    position: Position::Between(lower.to_owned(), upper.to_owned()),
-                    assignment,
-                    servers,
-                    order: Order::Fifo,
-                    full: Full::PushBack,
-                };
-                for pipeline in 0..pipelines.count {
-                    let uppers = pipelines.uppers(pipeline);
-                    let assignment = if uppers.len() > 1 {
-                        Assignment::PacketFilter
-                    } else {
-                        Assignment::Single
-                    };
-                    junctions.push(between(assignment, uppers));
-                    junctions.push(between(Assignment::Single, vec![pipelines.lower(pipeline)]));
-                }
-                (junctions, Perimeter::Owned)
+            Architecture::Task => (task(processors, places)?, Perimeter::Owned),
+            Architecture::Connection => {
+                let filter = filter(everyone(processors), Order::Fifo);
+                (vec![filter], Perimeter::Owned)
             }
+            Architecture::Message => message(processors, exclusion, arrival),
+            Architecture::Braid => (braid(processors)?, Perimeter::Leased),
+            Architecture::Function => (function(processors, places)?, Perimeter::Owned),
         };
         Ok(Placement {
             name: self.name(),
@@ -180,6 +121,111 @@ impl Architecture {
             perimeter,
         })
     }
+}
+
+fn everyone(processors: usize) -> Vec<usize> {
+    (0..processors).collect()
+}
+
+/// A packet filter above the driver, which deals connections among these processors.
+fn filter(servers: Vec<usize>, order: Order) -> Junction {
+    Junction {
+        position: Position::AboveDriver,
+        assignment: Assignment::PacketFilter,
+        servers,
+        order,
+        full: Full::PushBack,
+    }
+}
+
+/// Queues between the two clusters of each pipeline, and a packet filter if there are several pipelines.
+fn task(processors: usize, places: &Places<'_>) -> Result<Vec<Junction>, Refusal> {
+    let Some((lower, upper)) = places.clusters else {
+        return Err(Refusal::NothingToSplit);
+    };
+    let pipelines = Pipelines::of(processors);
+    let mut junctions = Vec::new();
+    if pipelines.count > 1 {
+        let lowers = (0..pipelines.count).map(|p| pipelines.lower(p)).collect();
+        junctions.push(filter(lowers, Order::Fifo));
+    }
+    let between = |assignment, servers| Junction {
+        position: Position::Between(lower.to_owned(), upper.to_owned()),
+        assignment,
+        servers,
+        order: Order::Fifo,
+        full: Full::PushBack,
+    };
+    for pipeline in 0..pipelines.count {
+        let uppers = pipelines.uppers(pipeline);
+        let assignment = if uppers.len() > 1 {
+            Assignment::PacketFilter
+        } else {
+            Assignment::Single
+        };
+        junctions.push(between(assignment, uppers));
+        junctions.push(between(Assignment::Single, vec![pipelines.lower(pipeline)]));
+    }
+    Ok(junctions)
+}
+
+/// Every processor asks the driver.
+fn message(
+    processors: usize,
+    exclusion: Exclusion,
+    arrival: Arrival,
+) -> (Vec<Junction>, Perimeter) {
+    let any = Junction {
+        position: Position::AboveDriver,
+        assignment: Assignment::Any,
+        servers: everyone(processors),
+        order: match arrival {
+            Arrival::AsItComes => Order::None,
+            Arrival::Numbered => Order::Numbered,
+            Arrival::Waiting => Order::Waiting,
+        },
+        full: Full::PushBack,
+    };
+    let perimeter = match exclusion {
+        Exclusion::Lock(lock) => Perimeter::Locked(lock),
+        Exclusion::Delegation => Perimeter::Delegated,
+    };
+    (vec![any], perimeter)
+}
+
+/// A packet filter whose runs are numbered, for guests take some.
+fn braid(processors: usize) -> Result<Vec<Junction>, Refusal> {
+    if processors > MOST_BRAIDED {
+        return Err(Refusal::TooManyBraided(processors));
+    }
+    Ok(vec![filter(everyone(processors), Order::Numbered)])
+}
+
+/// A packet filter, and inside each module that divides its work a junction of pieces.
+fn function(processors: usize, places: &Places<'_>) -> Result<Vec<Junction>, Refusal> {
+    if places.divisible.is_empty() {
+        return Err(Refusal::NothingToDivide);
+    }
+    let inside = places.divisible.iter().map(|module| Junction {
+        position: Position::Inside((*module).to_owned()),
+        assignment: Assignment::Any,
+        servers: everyone(processors),
+        order: Order::Fifo,
+        full: Full::PushBack,
+    });
+    let mut junctions = vec![filter(everyone(processors), Order::Fifo)];
+    junctions.extend(inside);
+    Ok(junctions)
+}
+
+/// Where in a stream junctions can be placed.
+#[derive(Clone, Default, Debug)]
+pub struct Places<'a> {
+    /// The highest module of the lower and the lowest of the upper cluster, between which [`Task`](Architecture::Task) puts its queues;
+    /// `None` if there is nothing to split.
+    pub clusters: Option<(&'a str, &'a str)>,
+    /// The modules that can do work in pieces, for [`Function`](Architecture::Function).
+    pub divisible: Vec<&'a str>,
 }
 
 /// How `task` spends its processors: pipelines of two, and an odd one is a second upper cluster of the last (ASX §3.3.1).
@@ -226,7 +272,9 @@ pub fn top_processor_of(
 ) -> Option<usize> {
     match architecture {
         Architecture::Message => None,
-        Architecture::Connection | Architecture::Braid => Some(processor_of(bucket, processors)),
+        Architecture::Connection | Architecture::Braid | Architecture::Function => {
+            Some(processor_of(bucket, processors))
+        }
         Architecture::Task => {
             let pipelines = Pipelines::of(processors);
             let pipeline = processor_of(bucket, pipelines.count);
@@ -248,6 +296,8 @@ pub enum Refusal {
     NothingToSplit,
     /// `braid` on more processors than can be each other's guests.
     TooManyBraided(usize),
+    /// `function` over a stream of which no module can divide its work on a message.
+    NothingToDivide,
     /// TCP behind several locks, where no connection is locked.
     Unlocked(Architecture, TcpLocks),
     /// Waiting for one's number where numbers are drawn at so many queues.
@@ -264,6 +314,9 @@ impl fmt::Display for Refusal {
             Refusal::TooManyBraided(processors) => write!(
                 f,
                 "braid shares work among {MOST_BRAIDED} processors at most, not {processors}: choose fewer, or connection"
+            ),
+            Refusal::NothingToDivide => f.write_str(
+                "the function architecture needs a module that can divide its work on one message, for processors to share in it",
             ),
             Refusal::Unlocked(architecture, locks) => write!(
                 f,
@@ -293,7 +346,7 @@ impl fmt::Display for UnknownArchitecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no architecture is called `{}`: choose task, connection, message or braid",
+            "no architecture is called `{}`: choose task, connection, message, braid or function",
             self.0
         )
     }
@@ -318,7 +371,12 @@ mod tests {
 
     use braidnet_sync::lock::LockKind;
 
-    const CLUSTERS: Option<(&str, &str)> = Some(("tcp", "xdr"));
+    fn places() -> Places<'static> {
+        Places {
+            clusters: Some(("tcp", "xdr")),
+            divisible: vec!["cipher"],
+        }
+    }
     const LOCKED: Exclusion = Exclusion::Lock(LockKind::Adaptive);
 
     #[test]
@@ -346,7 +404,7 @@ mod tests {
         for architecture in Architecture::ALL {
             for processors in 1..9 {
                 let placement = architecture
-                    .placement(processors, CLUSTERS, LOCKED, Arrival::AsItComes)
+                    .placement(processors, &places(), LOCKED, Arrival::AsItComes)
                     .unwrap();
                 let mut serving: Vec<usize> = placement
                     .junctions
@@ -361,18 +419,44 @@ mod tests {
     }
 
     #[test]
+    fn function_is_connection_and_a_junction_inside_each_module_that_divides() {
+        let placement = Architecture::Function
+            .placement(2, &places(), LOCKED, Arrival::AsItComes)
+            .unwrap();
+        assert_eq!(
+            placement.to_string(),
+            "function on 2 processors; buckets private, no lock\n  above the driver: by packet filter to processor 0, 1; \
+             first in first out; pushes back when full\n  inside cipher, pieces joined by count: to any of processor 0, 1; \
+             first in first out; pushes back when full\n"
+        );
+    }
+
+    #[test]
     fn refusals_are_reasons() {
         let arrival = Arrival::AsItComes;
         assert_eq!(
-            Architecture::Task.placement(2, None, LOCKED, arrival),
+            Architecture::Task.placement(2, &Places::default(), LOCKED, arrival),
             Err(Refusal::NothingToSplit)
         );
         assert_eq!(
-            Architecture::Message.placement(0, CLUSTERS, LOCKED, arrival),
+            Architecture::Function.placement(2, &Places::default(), LOCKED, arrival),
+            Err(Refusal::NothingToDivide)
+        );
+        for architecture in Architecture::ALL {
+            let only_split = Places {
+                divisible: Vec::new(),
+                ..places()
+            };
+            let placed = architecture.placement(2, &only_split, LOCKED, arrival);
+            let undivided = Architecture::UNDIVIDED.contains(&architecture);
+            assert_eq!(placed.is_ok(), undivided, "{architecture}");
+        }
+        assert_eq!(
+            Architecture::Message.placement(0, &places(), LOCKED, arrival),
             Err(Refusal::NoProcessor)
         );
         let braided =
-            |processors| Architecture::Braid.placement(processors, CLUSTERS, LOCKED, arrival);
+            |processors| Architecture::Braid.placement(processors, &places(), LOCKED, arrival);
         assert!(braided(MOST_BRAIDED).is_ok());
         assert_eq!(
             braided(MOST_BRAIDED + 1),

@@ -11,6 +11,7 @@
 //! | [`Connection`](Architecture::Connection) | above the driver, packet filter, a queue per processor | private |
 //! | [`Message`](Architecture::Message) | above the driver, every processor asks it | shared, by lock or delegation |
 //! | [`Braid`](Architecture::Braid) | above the driver, packet filter, a queue per processor, which others take from while they are its guests | private until another processor asks, then delegated |
+//! | [`Function`](Architecture::Function) | those of `connection`; inside each module that divides its work, the pieces of one message for whoever has time | private |
 //!
 //! The crate is the only one that spawns threads of the data path. It holds no protocol code.
 #![forbid(unsafe_code)]
@@ -28,7 +29,7 @@ mod tasks;
 mod threads;
 mod worker;
 
-pub use architecture::{Architecture, Refusal, UnknownArchitecture, top_processor_of};
+pub use architecture::{Architecture, Places, Refusal, UnknownArchitecture, top_processor_of};
 pub use exchange::Mailboxes;
 pub use plan::{Application, Classify, NoApplication, Plan, PlanError};
 pub use running::{Agents, Idle, Running, RunningConfig, Suspended};

@@ -1,6 +1,6 @@
 //! From a stream and an architecture to the workers that turn it.
 
-use crate::architecture::{Architecture, Refusal};
+use crate::architecture::{Architecture, Places, Refusal};
 use crate::exchange::{self, Feed, Outward};
 use crate::filtered::Sorting;
 use crate::intake::Manner;
@@ -11,7 +11,9 @@ use braidnet_device::{DeviceError, QueuePair};
 use braidnet_inet::Flows;
 use braidnet_message::{Arena, Run};
 use braidnet_stream::junction::Placement;
-use braidnet_stream::{Arrival, Buckets, Cluster, Exclusion, ModuleId, Next, Reserve, Stream};
+use braidnet_stream::{
+    Arrival, Buckets, Cluster, Dividing, Exclusion, ModuleId, Next, Reserve, Stream,
+};
 use braidnet_sync::parker::Unparker;
 use braidnet_wire::time::Instant;
 use std::sync::Arc;
@@ -123,7 +125,11 @@ impl Plan {
                 .last()?;
             Some((name(below), name(split)))
         });
-        architecture.placement(processors, clusters, self.exclusion, self.arrival)
+        let places = Places {
+            clusters,
+            divisible: self.stream.divisible().collect(),
+        };
+        architecture.placement(processors, &places, self.exclusion, self.arrival)
     }
 
     /// The workers of each processor. `wakers` has one for each processor, and says how many there are;
@@ -154,7 +160,9 @@ impl Plan {
                 self.exclusion.lock(),
                 (self.arrival != Arrival::AsItComes).then_some(self.classify),
             ),
-            Architecture::Task | Architecture::Connection => Manner::InTurns(sorting),
+            Architecture::Task | Architecture::Connection | Architecture::Function => {
+                Manner::InTurns(sorting)
+            }
             Architecture::Braid => Manner::Leased(sorting),
         };
         let shares = seats.share_out(self.queues, wakers, manner)?;
@@ -169,9 +177,16 @@ impl Plan {
             Architecture::Braid => Buckets::leased(stream, count, wakers.len(), |bucket| {
                 owners.lower_of(bucket.0)
             }),
-            Architecture::Task | Architecture::Connection => (0..seats.iter().count())
-                .map(|seat| seats.private(seat, stream, count))
-                .collect(),
+            Architecture::Task | Architecture::Connection | Architecture::Function => {
+                (0..seats.iter().count())
+                    .map(|seat| seats.private(seat, stream, count))
+                    .collect()
+            }
+        }
+        .into_iter();
+        let mut dividing = match architecture {
+            Architecture::Function => Dividing::among(stream, wakers.len()),
+            _ => Vec::new(),
         }
         .into_iter();
         let is_delegated = matches!(
@@ -197,7 +212,13 @@ impl Plan {
             let (serves, junctions): (Vec<Feed>, Vec<Feed>) =
                 feeds.iter().cloned().partition(|feed| feed.server == index);
             let mut worker = Worker {
-                cluster: Cluster::new(&self.stream, seat.modules, buckets, &self.arena),
+                cluster: Cluster::dividing(
+                    &self.stream,
+                    seat.modules,
+                    buckets,
+                    &self.arena,
+                    dividing.next(),
+                ),
                 serves: serves.into_iter().map(|feed| feed.junction).collect(),
                 share,
                 inbox,

@@ -34,6 +34,9 @@ pub struct Worker {
     pub(crate) sharing: Option<Manners>,
 }
 
+/// Pieces that a worker does for others at most before it looks again whether anything has come for itself.
+const HELP: usize = 8;
+
 impl Worker {
     /// Its cluster: buckets, buffers, counters.
     pub fn cluster(&mut self) -> &mut Cluster {
@@ -103,6 +106,28 @@ impl Worker {
             .sum();
         taken + answered + served
     }
+
+    /// Does the pieces of what stands in the own line, or, where nothing has been `done` here, some of others'; how many.
+    fn do_pieces(&mut self, done: usize) -> usize {
+        if self.cluster.has_pieces() {
+            self.outward.wake_all();
+        }
+        let mut pieces = 0;
+        while self.cluster.work_piece() {
+            pieces += 1;
+        }
+        if done + pieces == 0 {
+            while pieces < HELP
+                && let Some(helped) = self.cluster.help()
+            {
+                pieces += 1;
+                if helped.is_joined {
+                    self.outward.wake(helped.owner);
+                }
+            }
+        }
+        pieces
+    }
 }
 
 /// The device as a worker's cluster sees it: its share, in both directions.
@@ -146,7 +171,9 @@ impl Processor for Worker {
         if let Some(sharing) = &mut self.sharing {
             sharing.begin(&mut self.cluster, &mut self.share);
         }
-        let held_up = self.cluster.is_backed_up() || self.outward.is_full();
+        let held_up = self.cluster.is_backed_up()
+            || self.cluster.has_overlong_line()
+            || self.outward.is_full();
         let mut port = Port {
             share: &mut self.share,
             spare: &mut self.spare,
@@ -162,6 +189,9 @@ impl Processor for Worker {
             self.outward.sort(parcel);
         }
         self.outward.deliver();
+        if self.cluster.divides() {
+            done += self.do_pieces(done);
+        }
         if let Some(sharing) = &mut self.sharing {
             let away = self.cluster.away();
             let brought = Brought {
@@ -184,7 +214,8 @@ impl Processor for Worker {
     }
 
     fn has_work(&self) -> bool {
-        self.share.has_waiting()
+        self.cluster.has_divided_work()
+            || self.share.has_waiting()
             || !self.inbox.is_empty()
             || self
                 .answers

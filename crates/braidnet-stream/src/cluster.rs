@@ -3,6 +3,7 @@
 use crate::bucket::BucketId;
 use crate::context::Context;
 use crate::counters::Counters;
+use crate::dividing::Dividing;
 use crate::module::{Direction, ModuleId};
 use crate::pass::Pass;
 use crate::perimeter::{Buckets, Claims};
@@ -10,6 +11,7 @@ use crate::queues::{QueueId, Queues, reserve};
 use crate::stream::{Links, Stream};
 use crate::work::Answer;
 use braidnet_message::{Arena, Message, Pool, Run};
+use braidnet_sync::board::Helped;
 use braidnet_wire::time::Instant;
 use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
@@ -135,6 +137,8 @@ pub struct Cluster {
     pool: Pool,
     queues: Queues,
     counters: Arc<Counters>,
+    /// Where the work on one message is divided among processors.
+    dividing: Option<Box<Dividing>>,
     /// What the queue being served held. Empty between turns, kept for its memory.
     outer: Run,
 }
@@ -147,10 +151,23 @@ impl Cluster {
         buckets: Buckets,
         arena: &Arc<Arena>,
     ) -> Cluster {
+        Cluster::dividing(stream, modules, buckets, arena, None)
+    }
+
+    /// The same, where the work on one message is divided among the processors that turn the stream.
+    pub fn dividing(
+        stream: &Arc<Stream>,
+        modules: ModuleSet,
+        buckets: Buckets,
+        arena: &Arc<Arena>,
+        dividing: Option<Dividing>,
+    ) -> Cluster {
+        let divided = dividing.as_ref().map_or(0, Dividing::queues);
         let here = stream
             .steps()
             .filter(|(_, step)| modules.contains(step.module))
-            .fold(0, |here, (queue, _)| here | queue.bit());
+            .fold(0, |here, (queue, _)| here | queue.bit())
+            & !divided;
         let lowest = stream.entry(ModuleId(0), Direction::Up);
         Cluster {
             lowest: (lowest.bit() & here != 0).then_some(lowest),
@@ -159,6 +176,7 @@ impl Cluster {
             queues: Queues::new(),
             counters: Counters::new(stream),
             stream: stream.clone(),
+            dividing: dividing.map(Box::new),
             outer: Run::new(),
         }
     }
@@ -238,6 +256,9 @@ impl Cluster {
             links: Links::NONE,
             deadline: Instant::MAX,
         };
+        if let Some(dividing) = &mut self.dividing {
+            dividing.go_on(&mut cx);
+        }
         let mut received = false;
         let is_busy = loop {
             // What a panic may leave half done, `recover` makes whole, or the panic goes on.
@@ -267,6 +288,9 @@ impl Cluster {
                 }
             }
         };
+        if let Some(dividing) = &mut self.dividing {
+            dividing.line_up(&mut cx);
+        }
         // What is other pools' goes home in full batches, or with a turn that has time; what is used here again stays until
         // the processor rests.
         if !is_busy {
@@ -289,7 +313,43 @@ impl Cluster {
 
     /// Whether there is something to do now.
     pub fn is_ready(&self) -> bool {
-        self.queues.ready() & self.pass.here() != 0 || self.has_unfinished()
+        self.queues.ready() & self.pass.here() != 0
+            || self.has_unfinished()
+            || self.dividing.as_ref().is_some_and(|it| it.is_ready())
+    }
+
+    /// Whether the work on one message is divided here.
+    #[inline]
+    pub fn divides(&self) -> bool {
+        self.dividing.is_some()
+    }
+
+    /// Whether more has come to a divisible function than can stand in line there.
+    pub fn has_overlong_line(&self) -> bool {
+        let divided = self.dividing.as_ref().map_or(0, |it| it.queues());
+        self.queues.ready() & divided != 0
+    }
+
+    /// Whether a piece of a message that is here waits to be done, by whoever has time.
+    pub fn has_pieces(&self) -> bool {
+        self.dividing.as_ref().is_some_and(|it| it.has_pieces())
+    }
+
+    /// Whether a piece waits to be done, of a message here or elsewhere, or a message here can go on whose pieces are done.
+    pub fn has_divided_work(&self) -> bool {
+        self.dividing.as_ref().is_some_and(|it| it.has_work())
+    }
+
+    /// Does a piece of a message that is here; false if there is none. The message goes on with the next [`turn`](Cluster::turn) that finds
+    /// all its pieces done.
+    pub fn work_piece(&mut self) -> bool {
+        self.dividing.as_mut().is_some_and(|it| it.work())
+    }
+
+    /// Does a piece of a message of another processor's, which is to be woken if all pieces of the message are done now. `None` if
+    /// there is none.
+    pub fn help(&mut self) -> Option<Helped> {
+        self.dividing.as_mut()?.help()
     }
 
     /// Whether it has left something undone in a bucket, which it goes on with in its next turn.
@@ -301,7 +361,8 @@ impl Cluster {
     /// What belongs to other processors: modules or buckets that are not here.
     pub fn outbound(&mut self) -> impl Iterator<Item = Parcel> + '_ {
         let ends = QueueId::HEAD.bit() | QueueId::TAIL.bit();
-        let mut mask = self.queues.ready() & !self.pass.here() & !ends;
+        let divided = self.dividing.as_ref().map_or(0, |it| it.queues());
+        let mut mask = self.queues.ready() & !self.pass.here() & !(ends | divided);
         while let Some(queue) = QueueId::lowest(mask) {
             mask &= !queue.bit();
             self.pass

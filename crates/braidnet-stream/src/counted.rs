@@ -10,9 +10,10 @@
 
 use crate::bucket::BucketId;
 use crate::context::Context;
+use crate::dividing::Divisible;
 use crate::module::{Direction, Key, Module, Stages, State};
 use crate::stream::StreamBuilder;
-use braidnet_message::{Counts, Run};
+use braidnet_message::{Counts, Message, Part, Run};
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::cell::RefCell;
@@ -191,6 +192,10 @@ impl Module for Counting {
         self.module.counters()
     }
 
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        self.module.divisible().map(|_| self as &dyn Divisible)
+    }
+
     fn open(&self, bucket: BucketId) -> Box<dyn State> {
         self.module.open(bucket)
     }
@@ -228,6 +233,44 @@ impl Module for Counting {
 
     fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {
         self.module.expire(state, cx);
+    }
+}
+
+/// A message that is divided holds its references while its pieces are put together: before that it is nowhere.
+impl Divisible for Counting {
+    fn functions(&self) -> Stages {
+        let module = self.module.divisible();
+        module.map_or(Stages::empty(), |module| module.functions())
+    }
+
+    fn pieces(&self, function: Stages, message: &Message) -> usize {
+        let module = self.module.divisible();
+        module.map_or(0, |module| module.pieces(function, message))
+    }
+
+    fn work(&self, function: Stages, part: &mut Part) -> u128 {
+        let module = self.module.divisible();
+        module.map_or(0, |module| module.work(function, part))
+    }
+
+    fn join(
+        &self,
+        function: Stages,
+        message: Message,
+        results: &[u128],
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
+        let module = self.module.divisible()?;
+        if function != self.first {
+            return module.join(function, message, results, cx);
+        }
+        let session = self.counted.session(message.bucket());
+        self.counted.module.take();
+        session.take();
+        let joined = module.join(function, message, results, cx);
+        session.give_up();
+        self.counted.module.give_up();
+        joined
     }
 }
 

@@ -52,6 +52,8 @@ pub enum Position {
     AboveDriver,
     /// Between two clusters of modules, by the names of the modules that it joins, lower first.
     Between(String, String),
+    /// Inside this module: pieces of the work on one message.
+    Inside(String),
 }
 
 /// One junction of a placement.
@@ -115,6 +117,9 @@ impl fmt::Display for Placement {
             match &junction.position {
                 Position::AboveDriver => write!(f, "  above the driver")?,
                 Position::Between(lower, upper) => write!(f, "  between {lower} and {upper}")?,
+                Position::Inside(module) => {
+                    write!(f, "  inside {module}, pieces joined by count")?;
+                }
             }
             let who = match junction.assignment {
                 Assignment::Any => "to any of",

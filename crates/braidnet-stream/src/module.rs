@@ -2,6 +2,7 @@
 
 use crate::bucket::BucketId;
 use crate::context::Context;
+use crate::dividing::Divisible;
 use bitflags::bitflags;
 use braidnet_message::Run;
 use core::any::Any;
@@ -130,6 +131,11 @@ pub trait Module: Send + Sync + 'static {
     /// Names of its counters, drop reasons among them; [`Context::count`] and [`Context::drop`] take the index.
     fn counters(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// What it can do in pieces, so that several processors may share in the work on one message; nothing by default.
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        None
     }
 
     /// Makes its state for one bucket, when the bucket is made.

@@ -339,6 +339,14 @@ impl Stream {
             .map(|(id, _)| id)
     }
 
+    /// The names of the modules that can do some of their work in pieces.
+    pub fn divisible(&self) -> impl Iterator<Item = &'static str> {
+        let modules = self.modules().map(|(_, module)| module);
+        modules
+            .filter(|module| module.divisible().is_some())
+            .map(|module| module.name())
+    }
+
     /// How many modules.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -7,6 +7,7 @@
 //! | [`parker`] | sleeping without losing a wake-up, on a word or on a device |
 //! | [`baton`] | taking turns without waiting |
 //! | [`gate`] | many wait, one opens |
+//! | [`board`] | jobs in pieces, for whoever has time, joined by count |
 //! | [`delegation`] | entering with work, and leaving it with whoever is inside |
 //! | [`ticket`] | numbers that say in which order things were taken |
 //! | [`rejoin`] | what comes in any order goes on in the order of its tickets |
@@ -45,6 +46,7 @@ mod spin;
 
 pub mod baton;
 pub mod blocking_order;
+pub mod board;
 pub mod brake;
 pub mod delegation;
 pub mod gate;

@@ -49,7 +49,7 @@ pub struct Settings {
     #[serde(deserialize_with = "some")]
     pub http: Vec<HttpRoot>,
     /// How processors are bound to protocol work [default: connection]
-    #[arg(long, value_name = "NAME", value_parser = one_of(&Architecture::ALL, Architecture::name))]
+    #[arg(long, value_name = "NAME", value_parser = one_of(&Architecture::UNDIVIDED, Architecture::name))]
     #[serde(deserialize_with = "one")]
     pub architecture: Option<Architecture>,
     /// How many processors, each a thread [default: 1]

@@ -396,7 +396,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Cells of the default grid on two processors.
-    const CELLS: usize = 2 * 2 * 2 * Architecture::ALL.len();
+    const CELLS: usize = 2 * 2 * 2 * Architecture::UNDIVIDED.len();
 
     /// A grid of the default shape on two processors, its throughputs in the order of the table.
     fn grid(throughputs: &[Vec<f64>]) -> Vec<Run> {
@@ -404,7 +404,7 @@ mod tests {
         let mut runs = Vec::new();
         for connections in [1, 20] {
             for &presentation in Presentation::ALL {
-                for architecture in Architecture::ALL {
+                for architecture in Architecture::UNDIVIDED {
                     for processors in [1, 2] {
                         let sample = samples.next().expect("one sample for each cell");
                         runs.push(planted(
@@ -466,7 +466,7 @@ mod tests {
         #[test]
         fn swapped_figures_swap_the_sentences(
             samples in samples(),
-            pair in prop::sample::subsequence(Architecture::ALL.map(Architecture::name).to_vec(), 2),
+            pair in prop::sample::subsequence(Architecture::UNDIVIDED.map(Architecture::name).to_vec(), 2),
         ) {
             let (one, other) = (pair[0], pair[1]);
             let runs = grid(&samples);
@@ -491,9 +491,9 @@ mod tests {
                     &runs.iter().find(is).expect("a verdict is about runs").throughput_gbps
                 };
                 prop_assert!(!verdict.recommended.is_empty());
-                prop_assert_eq!(verdict.recommended.len() + verdict.beaten.len(), Architecture::ALL.len());
+                prop_assert_eq!(verdict.recommended.len() + verdict.beaten.len(), Architecture::UNDIVIDED.len());
                 for name in &verdict.recommended {
-                    for other in Architecture::ALL.map(Architecture::name) {
+                    for other in Architecture::UNDIVIDED.map(Architecture::name) {
                         let (here, there) = (of(name), of(other));
                         prop_assert!(
                             here.median >= there.median || here.interval().1 >= there.interval().0,
@@ -648,7 +648,7 @@ mod tests {
             )
         };
         let last = |runs: &[Run]| advise(runs).pop().unwrap_or_default();
-        let one_load = 2 * Architecture::ALL.len();
+        let one_load = 2 * Architecture::UNDIVIDED.len();
         assert_eq!(
             last(&runs[..one_load]),
             format!("Beware: {}", warning(one_load / 2))

@@ -132,8 +132,8 @@ impl<'a> Campaign<'a> {
     /// Measures all of it.
     pub(super) fn measure(mut self) -> Result<Measured, CompareError> {
         let start = self.laboratory.now();
-        let places = self.places();
-        let planned = self.cells.len() * (self.config.repetitions + 1) + places.len();
+        let round_trips = self.round_trips();
+        let planned = self.cells.len() * (self.config.repetitions + 1) + round_trips.len();
         self.progress.expect(planned);
         for round in 1..=self.config.repetitions {
             for cell in self.order(self.cells.to_vec()) {
@@ -143,8 +143,8 @@ impl<'a> Campaign<'a> {
                 )?;
             }
         }
-        for cell in places {
-            self.measure_round_trip(cell)?;
+        for (cell, config) in round_trips {
+            self.measure_round_trip(cell, &config)?;
         }
         for &cell in self.cells {
             self.sample(cell)?;
@@ -162,15 +162,16 @@ impl<'a> Campaign<'a> {
         order
     }
 
-    /// The first cell of every architecture and number of processors.
-    fn places(&self) -> Vec<Cell> {
-        let mut places: Vec<Cell> = Vec::new();
+    /// The first cell of every architecture and number of processors, with its round trip, where there is one.
+    fn round_trips(&self) -> Vec<(Cell, TtcpConfig)> {
+        let mut round_trips: Vec<(Cell, TtcpConfig)> = Vec::new();
         for cell in self.cells {
-            if !places.iter().any(|place| same_place(place, cell)) {
-                places.push(*cell);
+            if !round_trips.iter().any(|(place, _)| same_place(place, cell)) {
+                let config = cell.round_trip(&self.config.base);
+                round_trips.extend(config.map(|config| (*cell, config)));
             }
         }
-        places
+        round_trips
     }
 
     /// Measures again what the machine moved under, in shuffled rounds, until every cell has its settled repetitions or
@@ -215,15 +216,14 @@ impl<'a> Campaign<'a> {
         Ok(())
     }
 
-    fn measure_round_trip(&mut self, cell: Cell) -> Result<(), CompareError> {
+    fn measure_round_trip(&mut self, cell: Cell, config: &TtcpConfig) -> Result<(), CompareError> {
         let (architecture, processors) = (cell.architecture, Processors(cell.processors));
         let what = format!("round trip: {architecture} on {processors}");
         self.progress.begin(&what);
         self.fresh = None;
-        let config = cell.round_trip(&self.config.base);
-        let result = (self.laboratory.run(&config))
+        let result = (self.laboratory.run(config))
             .map_err(|error| CompareError::Measurement { what, error })?;
-        if let Some(round_trip) = RoundTrip::new(&config, result) {
+        if let Some(round_trip) = RoundTrip::new(config, result) {
             self.measured.round_trips.insert(cell, round_trip);
         }
         self.progress.end();

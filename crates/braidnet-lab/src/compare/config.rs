@@ -40,7 +40,7 @@ impl Default for CompareConfig {
     /// The default grid of a machine of one processor; see [`doubling`].
     fn default() -> CompareConfig {
         CompareConfig {
-            architectures: Architecture::ALL.to_vec(),
+            architectures: Architecture::UNDIVIDED.to_vec(),
             processors: vec![1],
             connections: vec![1, 20],
             presentations: Presentation::ALL.to_vec(),
@@ -64,6 +64,15 @@ impl CompareConfig {
             presentations: vec![Presentation::None],
             budget: Duration::from_secs(300),
             ..CompareConfig::default()
+        }
+    }
+
+    /// The architectures that can be compared with this base: all, but where there is no work to divide those that need none.
+    pub fn comparable(base: &TtcpConfig) -> &'static [Architecture] {
+        if base.work.is_zero() {
+            &Architecture::UNDIVIDED
+        } else {
+            &Architecture::ALL
         }
     }
 
@@ -130,7 +139,8 @@ impl CompareConfig {
         cells.sort_unstable();
         cells.dedup();
         for &cell in &cells {
-            for config in [cell.config(&self.base), cell.round_trip(&self.base)] {
+            let round_trip = cell.round_trip(&self.base);
+            for config in core::iter::once(cell.config(&self.base)).chain(round_trip) {
                 config
                     .validate()
                     .map_err(|error| CompareError::Cell { cell, error })?;
@@ -194,9 +204,10 @@ impl Cell {
     }
 
     /// The round trip of this cell's architecture on as many processors: one message on one connection between two whole
-    /// stacks, whatever the cell's own connections and presentation are.
-    pub fn round_trip(&self, base: &TtcpConfig) -> TtcpConfig {
-        self.on_queues(TtcpConfig {
+    /// stacks, whatever the cell's own connections and presentation are. `None` under an architecture that needs work to divide:
+    /// a round trip has none.
+    pub fn round_trip(&self, base: &TtcpConfig) -> Option<TtcpConfig> {
+        let config = TtcpConfig {
             architecture: self.architecture,
             processors: self.processors,
             connections: 1,
@@ -207,7 +218,8 @@ impl Cell {
             skew: None,
             sync_sampling: false,
             ..base.clone()
-        })
+        };
+        (Architecture::UNDIVIDED.contains(&self.architecture)).then(|| self.on_queues(config))
     }
 
     /// The load without what answers it: cells of one load must deliver the same bytes.
@@ -304,9 +316,9 @@ mod tests {
     #[test]
     fn the_sweep_has_every_architecture_with_1_to_20_connections() {
         let cells = CompareConfig::sweep(2).cells(2).expect("a legal grid");
-        assert_eq!(cells.len(), 20 * Architecture::ALL.len());
-        for (connections, row) in (1..=20).zip(cells.chunks(Architecture::ALL.len())) {
-            for (cell, architecture) in row.iter().zip(Architecture::ALL) {
+        assert_eq!(cells.len(), 20 * Architecture::UNDIVIDED.len());
+        for (connections, row) in (1..=20).zip(cells.chunks(Architecture::UNDIVIDED.len())) {
+            for (cell, architecture) in row.iter().zip(Architecture::UNDIVIDED) {
                 let expected = Cell {
                     connections,
                     presentation: Presentation::None,

@@ -191,7 +191,7 @@ mod tests {
         };
         let rows = figures.iter().zip(1..);
         rows.flat_map(|(row, connections)| {
-            let all = Architecture::ALL.into_iter().zip(row);
+            let all = Architecture::UNDIVIDED.into_iter().zip(row);
             all.map(move |(architecture, &figure)| cell(connections, architecture, figure))
         })
         .collect()

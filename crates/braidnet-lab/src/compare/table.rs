@@ -19,13 +19,18 @@ pub fn table(report: &Report) -> String {
     text
 }
 
-/// The sentences, a paragraph each.
+/// The sentences, a paragraph each, and what cannot be compared under this load.
 pub(super) fn advice(text: &mut String, report: &Report) {
-    for sentence in &report.advice {
+    let without_work = report.runs.iter().all(|run| run.work_ns == 0);
+    let left_out = without_work.then_some(LEFT_OUT);
+    for sentence in report.advice.iter().map(String::as_str).chain(left_out) {
         text.push('\n');
         push_line(text, &wrapped(sentence, MOST_COLUMNS));
     }
 }
+
+const LEFT_OUT: &str = "Left out: `function`, under which processors share in the work on one message. It needs a module that can \
+                        divide its work; `--work 20us` puts one there.";
 
 /// What was measured on, and what all runs have in common.
 pub(super) fn heading(text: &mut String, report: &Report) {
@@ -226,7 +231,7 @@ fn legend(text: &mut String, runs: &[Run]) {
         &format!(
             "round trip of one {message} message between two whole stacks on one connection{}",
             if run.work_ns > 0 {
-                ", without the work"
+                ", without work"
             } else {
                 ""
             }
@@ -236,6 +241,12 @@ fn legend(text: &mut String, runs: &[Run]) {
         term(
             "work",
             "order-free, on each message received, above all else: whichever processor has the message may do it",
+        );
+    }
+    if runs.iter().any(|run| run.p50_ns.is_none()) {
+        term(
+            format::NONE,
+            "under p50 and p99: a round trip has no work, and the architecture needs some to divide",
         );
     }
     if runs.iter().any(|run| !run.settled) {

@@ -267,7 +267,7 @@ fn the_table_fits_its_width_and_shows_every_cell() {
             .filter(|line| line.starts_with(&format!("{name} ")))
             .count()
     };
-    let architectures = braidnet_process::Architecture::ALL;
+    let architectures = braidnet_process::Architecture::UNDIVIDED;
     assert_eq!(architectures.map(|one| rows(one.name())), [8; 4]);
     for title in [
         "1 connection, no presentation",
@@ -286,6 +286,7 @@ fn work_is_done_in_every_cell_and_told_of() {
     let mut laboratory = Planted::new(2);
     let mut config = two_processors();
     config.base.work = Duration::from_micros(20);
+    config.architectures = CompareConfig::comparable(&config.base).to_vec();
     let report = measured(&config, &mut laboratory);
     for asked in laboratory.runs() {
         let none = asked.mode == Mode::Echo;
@@ -293,15 +294,24 @@ fn work_is_done_in_every_cell_and_told_of() {
         assert_eq!(asked.work, Duration::from_micros(work), "{asked:?}");
     }
     assert!(report.runs.iter().all(|run| run.work_ns == 20_000));
+    for run in &report.runs {
+        assert_eq!(run.p50_ns.is_none(), run.architecture == "function");
+    }
     for text in [table(&report), by_connections(&report)] {
         assert!(
             text.contains("4 KiB messages with 20 µs of work each over TCP"),
             "{text}"
         );
+        assert!(text.contains("`function`") && !text.contains("Left out"));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(table::MOST_COLUMNS), "{text}");
     }
     assert!(table(&report).contains("\nwork  "));
     let without = table(&measured(&two_processors(), &mut laboratory));
-    assert!(!without.contains("work"), "{without}");
+    assert!(!without.contains("\nwork  "), "{without}");
+    let sentence =
+        "\nLeft out: `function`, under which processors share in the work on one message.";
+    assert_eq!(without.matches(sentence).count(), 1, "{without}");
 }
 
 #[test]

@@ -85,6 +85,11 @@ pub enum ConfigError {
         "work is done on messages that a stack receives: it needs direction receive or both, and mode bulk"
     )]
     NobodyWorks,
+    /// `function`, and no module that can divide its work.
+    #[error(
+        "under function processors share in the work on one message: it needs work that can be divided (a time of work for each message)"
+    )]
+    NothingToDivide,
     /// A mix of one.
     #[error("one connection has all messages: a skewed mix needs at least two")]
     NothingToMix,

@@ -266,6 +266,9 @@ impl TtcpConfig {
         if self.work > MAX_WORK {
             return Err(ConfigError::TooMuchWork { work: self.work });
         }
+        if self.work.is_zero() && self.architecture == Architecture::Function {
+            return Err(ConfigError::NothingToDivide);
+        }
         if !self.work.is_zero() && (self.mode == Mode::Echo || self.direction == Direction::Send) {
             return Err(ConfigError::NobodyWorks);
         }
@@ -344,9 +347,10 @@ impl TtcpConfig {
     pub fn takers(&self) -> usize {
         match self.architecture {
             Architecture::Task => (self.processors / 2).max(1),
-            Architecture::Connection | Architecture::Message | Architecture::Braid => {
-                self.carried()
-            }
+            Architecture::Connection
+            | Architecture::Message
+            | Architecture::Braid
+            | Architecture::Function => self.carried(),
         }
     }
 

@@ -7,7 +7,7 @@
 //! | [`Source`](source::Source) and [`Compose`](compose::Compose) | TCP | takes the space that it is given; keeps order | fills segments, copying and summing in one pass |
 //! | [`Client`](echo::Client) and [`Server`](echo::Server) | TCP | one message there and back | |
 //! | [`datagrams`] | UDP | | all of it |
-//! | [`Work`](work::Work) | any of those that receive | | as much as was asked for |
+//! | [`Work`](work::Work) | any of those that receive | | as much as was asked for, which can be done in pieces |
 //!
 //! Each counts what it has received under `bytes`, `hash` and `samples`, in the counters of its processor.
 

@@ -1,15 +1,17 @@
 //! A module that does a stated amount of order-free work for every message: what a cipher or a codec would do, without being one.
 
 use crate::content::mix;
-use braidnet_message::{Message, Run};
-use braidnet_stream::{Context, Counter, Direction, Module, Stages};
+use braidnet_message::{Message, Part, Run};
+use braidnet_stream::dividing::MAX_PIECES;
+use braidnet_stream::{Context, Counter, Direction, Divisible, Module, Stages};
 use braidnet_sync::clock::Clock;
 use core::hint::black_box;
 use std::time::Duration;
 
 /// The module on top of whatever receives. It looks at a word of every cache line of a message and then goes on mixing what it
 /// has found, so many steps for every byte: a pure function over the message that costs processor time as real work does, and
-/// does not look at a clock. How many steps fill the time that was asked for is found out once, before the measurement.
+/// does not look at a clock. It does so for every KiB or so by itself, and sums up, so that it can be done in pieces. How many steps
+/// fill the time that was asked for is found out once, before the measurement.
 ///
 /// What comes up is a record or a datagram, which is one message, or a piece of a stream, which is worth as much of the work as it has
 /// bytes of a message.
@@ -24,6 +26,8 @@ const HASH: Counter = Counter(2);
 
 /// Bytes of which one word is looked at.
 const LINE_BYTES: usize = 64;
+/// Bytes of a piece, but where a message is longer than so many pieces.
+const PIECE_BYTES: usize = 1 << 10;
 /// The most bytes that calibration looks at: what a message may have beyond is in proportion.
 const CALIBRATED_BYTES: usize = 64 << 10;
 /// Steps of one round of calibration, and rounds, the quickest of which counts: the others were disturbed.
@@ -48,11 +52,33 @@ impl Work {
         ((u128::from(self.steps) * bytes as u128) >> 20) as u64
     }
 
-    /// The work for one message.
-    fn on(&self, message: &Message) -> u64 {
-        let found = message.blocks().fold(0, look_at);
-        go_on(found, self.steps_for(message.total_len()))
+    /// The work for one piece.
+    fn on(&self, part: &Part) -> u64 {
+        let found = part.slices().fold(part.start() as u64, look_at);
+        go_on(found, self.steps_for(part.len()))
     }
+
+    /// The work for one message: the sum over its pieces.
+    fn on_whole(&self, message: Message) -> u64 {
+        let mut sum = 0u64;
+        let pieces = pieces(&message);
+        let (divided, parts) = message.divide(pieces);
+        let worked = parts.inspect(|part| sum = sum.wrapping_add(self.on(part)));
+        drop(divided.join(worked));
+        sum
+    }
+}
+
+/// Counts what was done, and what came of it, so that it has to be done.
+fn count(bytes: u64, steps: u64, hash: u64, cx: &mut Context<'_>) {
+    cx.count(BYTES, bytes);
+    cx.count(STEPS, steps);
+    cx.count(HASH, hash);
+}
+
+/// The pieces of a message: one at least.
+fn pieces(message: &Message) -> usize {
+    (message.total_len() / PIECE_BYTES).clamp(1, MAX_PIECES)
 }
 
 /// Mixes a word of every cache line of `bytes` in.
@@ -96,18 +122,46 @@ impl Module for Work {
         &["bytes", "steps", "hash"]
     }
 
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        Some(self)
+    }
+
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let (mut bytes, mut steps, mut hash) = (0, 0, 0u64);
         for message in run.drain() {
             let len = message.total_len();
-            hash = hash.wrapping_add(self.on(&message));
+            hash = hash.wrapping_add(self.on_whole(message));
             bytes += len as u64;
             steps += self.steps_for(len);
         }
-        cx.count(BYTES, bytes);
-        cx.count(STEPS, steps);
-        // What came of it, so that it has to be done.
-        cx.count(HASH, hash);
+        count(bytes, steps, hash, cx);
+    }
+}
+
+impl Divisible for Work {
+    fn functions(&self) -> Stages {
+        Stages::BEFORE_UP
+    }
+
+    fn pieces(&self, _: Stages, message: &Message) -> usize {
+        pieces(message)
+    }
+
+    fn work(&self, _: Stages, part: &mut Part) -> u128 {
+        u128::from(self.on(part))
+    }
+
+    fn join(
+        &self,
+        _: Stages,
+        message: Message,
+        results: &[u128],
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
+        let sum: u128 = results.iter().sum();
+        let len = message.total_len();
+        count(len as u64, self.steps_for(len), sum as u64, cx);
+        None
     }
 }
 
@@ -127,7 +181,7 @@ mod tests {
         let mut bytes = vec![7; 4096];
         let mut seen = Vec::new();
         for line in 0..=bytes.len() / LINE_BYTES {
-            seen.push(work.on(&pool.copy_from_slice(0, &bytes).unwrap()));
+            seen.push(work.on_whole(pool.copy_from_slice(0, &bytes).unwrap()));
             if let Some(byte) = bytes.get_mut(line * LINE_BYTES) {
                 *byte = 8;
             }
@@ -136,6 +190,29 @@ mod tests {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), count);
+    }
+
+    #[test]
+    fn in_pieces_comes_what_comes_of_the_whole() {
+        let work = Work { steps: 500 << 8 };
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        for len in [0, 1, 1000, 4096, 30_000] {
+            let bytes: Vec<u8> = (0..len).map(|n: usize| (n * 7) as u8).collect();
+            let mut message = || pool.copy_from_slice(0, &bytes).unwrap();
+            let whole = work.on_whole(message());
+            let message = message();
+            let pieces = work.pieces(Stages::BEFORE_UP, &message);
+            assert_eq!(pieces, (len / 1024).clamp(1, 16));
+            let (divided, parts) = message.divide(pieces);
+            let mut parts: Vec<_> = parts.collect();
+            let results = parts
+                .iter_mut()
+                .rev()
+                .map(|part| work.work(Stages::BEFORE_UP, part));
+            let sum: u128 = results.sum();
+            assert_eq!(sum as u64, whole);
+            assert!(divided.join(parts).is_some());
+        }
     }
 
     #[test]

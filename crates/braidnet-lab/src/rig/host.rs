@@ -11,7 +11,7 @@ use braidnet_inet::tcp::{Listeners, Tcp, TcpConfig};
 use braidnet_inet::udp::UdpPorts;
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout};
 use braidnet_message::{Arena, Counts, Keeping, Pool};
-use braidnet_process::{Application, Mailboxes, Plan, Worker};
+use braidnet_process::{Application, Architecture, Mailboxes, Plan, Worker};
 use braidnet_stream::{
     BucketId, ConnectionId, Control, Direction, Exclusion, ModuleId, Parcel, References, Stream,
     StreamBuilder, Verb,
@@ -219,9 +219,14 @@ impl Stack {
         application: &mut dyn FnMut(usize) -> Box<dyn Application>,
     ) -> Result<Turned, LabError> {
         let (stream, arena) = (self.plan.stream.clone(), self.plan.arena.clone());
-        let mut processors = self
-            .plan
-            .workers(config.architecture, wakers, application)?;
+        let architecture = match config.architecture {
+            // Of two stacks, the one that sends has no work to divide.
+            Architecture::Function if self.plan.stream.divisible().next().is_none() => {
+                Architecture::Connection
+            }
+            architecture => architecture,
+        };
+        let mut processors = self.plan.workers(architecture, wakers, application)?;
         for worker in processors.iter_mut().flatten() {
             warm(worker, config);
         }

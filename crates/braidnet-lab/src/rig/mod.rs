@@ -61,7 +61,7 @@ impl Rig {
 /// The device queue of a connection: that of the processor which takes packets for it.
 fn queue_of(config: &TtcpConfig, number: usize, processor: Option<usize>) -> usize {
     let taker = match (config.architecture, processor) {
-        (Architecture::Connection, Some(processor)) => processor,
+        (Architecture::Connection | Architecture::Function, Some(processor)) => processor,
         (Architecture::Task, Some(processor)) => {
             (processor.saturating_sub(1) / 2).min(config.takers() - 1)
         }

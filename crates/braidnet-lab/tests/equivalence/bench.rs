@@ -1,5 +1,6 @@
 //! The stack under test between the far end's wire and its services, whoever turns it.
 
+use crate::cipher::Cipher;
 use crate::inject::NEAR;
 use crate::queues::Dealt;
 use crate::random::Random;
@@ -87,9 +88,10 @@ impl Setup {
         // Under `task`, three processors are one pipeline and one more above.
         let most = match self.architecture {
             Architecture::Task => 1,
-            Architecture::Connection | Architecture::Message | Architecture::Braid => {
-                self.processors as u64
-            }
+            Architecture::Connection
+            | Architecture::Message
+            | Architecture::Braid
+            | Architecture::Function => self.processors as u64,
         };
         let drawn = Random::new(seed).between(1, most) as usize;
         let takers = self.processors;
@@ -246,10 +248,16 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
         setup.tcp_locks,
         setup.exclusion.lock(),
     );
+    let mut below = inet.layout.tcp;
+    if setup.architecture == Architecture::Function {
+        let cipher = inet.stream.module(Cipher);
+        inet.stream.link(below, cipher);
+        below = cipher;
+    }
     let top = inet
         .stream
         .module(Recorder::new(book, setup.planted, paced));
-    inet.stream.link(inet.layout.tcp, top);
+    inet.stream.link(below, top);
     Plan {
         stream: inet.stream.build().expect("the modules can be wired"),
         split: Some(top),

@@ -15,6 +15,7 @@
 //! `BRAIDNET_SEEDS=100 cargo test -p braidnet-lab --test equivalence` tries more schedules than the usual few.
 
 mod bench;
+mod cipher;
 mod inject;
 mod queues;
 mod random;
