@@ -64,7 +64,7 @@ pub struct Ttcp {
     #[arg(long, value_name = "N", default_value_t = TcpLocks::One, value_parser = one_of(&TcpLocks::ALL, TcpLocks::name))]
     tcp_locks: TcpLocks,
 
-    /// What one perimeter covers under `message`: a connection, or all of the stream's [DEMUX §3.2.2]
+    /// What one perimeter covers under `message`: all modules of one or of all connections, or one module of one or of all [DEMUX §3.2.2]
     #[arg(long, value_name = "NAME", default_value_t = Span::Connection, value_parser = one_of(Span::ALL, Span::name))]
     span: Span,
 

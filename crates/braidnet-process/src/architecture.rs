@@ -5,7 +5,7 @@ use braidnet_inet::tcp::TcpLocks;
 use braidnet_stream::junction::{
     Assignment, Full, Junction, Order, Perimeter, Placement, Position,
 };
-use braidnet_stream::{Arrival, BucketId, Exclusion};
+use braidnet_stream::{Arrival, BucketId, Exclusion, Extent};
 use braidnet_sync::lease::GUESTS;
 use core::fmt;
 use core::str::FromStr;
@@ -86,6 +86,18 @@ impl Architecture {
             return Err(Refusal::WaitingAtQueues(queues));
         }
         Ok(())
+    }
+
+    /// Whether shared buckets can be entered like this: by module only where several processors enter them, and without numbers.
+    ///
+    /// # Errors
+    /// [`Refusal::Unshared`], [`Refusal::NumberedByModule`].
+    pub fn check_extent(self, extent: Extent, arrival: Arrival) -> Result<(), Refusal> {
+        match (self, extent, arrival) {
+            (_, Extent::Bucket, _) | (Architecture::Message, _, Arrival::AsItComes) => Ok(()),
+            (Architecture::Message, ..) => Err(Refusal::NumberedByModule),
+            (architecture, ..) => Err(Refusal::Unshared(architecture)),
+        }
     }
 
     /// The placement of junctions that it is, on so many processors.
@@ -298,6 +310,10 @@ pub enum Refusal {
     TooManyBraided(usize),
     /// `function` over a stream of which no module can divide its work on a message.
     NothingToDivide,
+    /// A perimeter for each module, where connections are not shared.
+    Unshared(Architecture),
+    /// A perimeter for each module of a connection, and numbers for entering the connection.
+    NumberedByModule,
     /// TCP behind several locks, where no connection is locked.
     Unlocked(Architecture, TcpLocks),
     /// Waiting for one's number where numbers are drawn at so many queues.
@@ -317,6 +333,13 @@ impl fmt::Display for Refusal {
             ),
             Refusal::NothingToDivide => f.write_str(
                 "the function architecture needs a module that can divide its work on one message, for processors to share in it",
+            ),
+            Refusal::Unshared(architecture) => write!(
+                f,
+                "modules have perimeters where processors share a connection, and under {architecture} they do not: choose message"
+            ),
+            Refusal::NumberedByModule => f.write_str(
+                "runs are numbered for a connection's perimeter, and each module has its own: choose order none, or a perimeter for a connection or stream",
             ),
             Refusal::Unlocked(architecture, locks) => write!(
                 f,
@@ -463,6 +486,21 @@ mod tests {
             Err(Refusal::TooManyBraided(MOST_BRAIDED + 1))
         );
         for architecture in Architecture::ALL {
+            let by_module = |arrival| architecture.check_extent(Extent::Module, arrival).err();
+            let refused = |by: Refusal, unless: bool| (!unless).then_some(by);
+            let shares = architecture == Architecture::Message;
+            assert_eq!(
+                by_module(arrival),
+                refused(Refusal::Unshared(architecture), shares)
+            );
+            assert_eq!(
+                by_module(Arrival::Numbered) == Some(Refusal::NumberedByModule),
+                shares
+            );
+            assert_eq!(
+                architecture.check_extent(Extent::Bucket, Arrival::Numbered),
+                Ok(())
+            );
             for locks in TcpLocks::ALL {
                 let divides = architecture != Architecture::Message && locks != TcpLocks::One;
                 let refusal = divides.then_some(Refusal::Unlocked(architecture, locks));

@@ -12,7 +12,7 @@ use braidnet_inet::Flows;
 use braidnet_message::{Arena, Run};
 use braidnet_stream::junction::Placement;
 use braidnet_stream::{
-    Arrival, Buckets, Cluster, Dividing, Exclusion, ModuleId, Next, Reserve, Stream,
+    Arrival, Buckets, Cluster, Dividing, Exclusion, Extent, ModuleId, Next, Reserve, Stream,
 };
 use braidnet_sync::parker::Unparker;
 use braidnet_wire::time::Instant;
@@ -34,6 +34,8 @@ pub struct Plan {
     pub classify: Arc<dyn Classify>,
     /// How processors keep out of each other's way in shared buckets.
     pub exclusion: Exclusion,
+    /// What of such a bucket one perimeter covers.
+    pub extent: Extent,
     /// What of the order of arrival reaches them.
     pub arrival: Arrival,
     /// How soon processors share their work under `braid`.
@@ -145,6 +147,7 @@ impl Plan {
     ) -> Result<Vec<Vec<Worker>>, PlanError> {
         self.placement(architecture, wakers.len())?;
         architecture.check_arrival(self.arrival, self.queues.len(), wakers.len())?;
+        architecture.check_extent(self.extent, self.arrival)?;
         let seats = Seats::of(architecture, wakers.len(), self.split, self.buckets);
         let split = self.split.filter(|_| architecture == Architecture::Task);
         let feeds = split.map_or_else(Vec::new, |split| {
@@ -170,7 +173,12 @@ impl Plan {
         let (stream, count) = (&self.stream, self.buckets);
         let mut stores = match architecture {
             Architecture::Message => {
-                let first = Buckets::shared(stream, count, self.exclusion, self.arrival, |_| true);
+                let first = match self.extent {
+                    Extent::Bucket => {
+                        Buckets::shared(stream, count, self.exclusion, self.arrival, |_| true)
+                    }
+                    Extent::Module => Buckets::shared_by_module(stream, count, self.exclusion),
+                };
                 let others: Vec<_> = (1..wakers.len()).filter_map(|_| first.another()).collect();
                 std::iter::once(first).chain(others).collect()
             }

@@ -71,11 +71,37 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
+/// A perimeter's number: its bucket's, unless each module has its own perimeter there ([`Extent::Module`](crate::Extent::Module)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PerimeterId(pub(crate) u32);
+
+impl PerimeterId {
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The bucket that one perimeter covers whole.
+    #[inline]
+    pub(crate) const fn bucket(self) -> BucketId {
+        BucketId(self.0 as u16)
+    }
+}
+
+impl From<BucketId> for PerimeterId {
+    #[inline]
+    fn from(id: BucketId) -> PerimeterId {
+        PerimeterId(u32::from(id.0))
+    }
+}
+
 /// The state that all modules of a cluster keep for a group of connections.
 ///
 /// It is `Send`, holds nothing of the processor it happens to be on, and so moves whole.
 pub struct Bucket {
     pub(crate) id: BucketId,
+    /// What is entered to reach it: the processors' wheels know it by this.
+    pub(crate) perimeter: PerimeterId,
     pub(crate) states: Vec<Box<dyn State>>,
     /// The earliest time any module asked to be woken at.
     pub(crate) deadline: Instant,
@@ -96,6 +122,7 @@ impl Bucket {
             .collect();
         Bucket {
             id,
+            perimeter: id.into(),
             states,
             deadline: Instant::MAX,
             armed: Instant::MAX,

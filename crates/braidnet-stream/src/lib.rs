@@ -53,7 +53,7 @@ pub use counted::References;
 pub use counters::{Counter, Counters};
 pub use dividing::{Dividing, Divisible};
 pub use module::{Direction, Key, Module, ModuleId, Stages, State};
-pub use perimeter::{Arrival, Buckets, Claims, Exclusion, Neighbours};
+pub use perimeter::{Arrival, Buckets, Claims, Exclusion, Extent, Neighbours};
 pub use processor::{Next, Processor};
 pub use reserve::Reserve;
 pub use stream::{Stream, StreamBuilder, StreamError};

@@ -1,6 +1,6 @@
 //! The working through of a cluster's queues.
 
-use crate::bucket::BucketId;
+use crate::bucket::{BucketId, PerimeterId};
 use crate::cluster::{ModuleSet, Tail};
 use crate::context::Context;
 use crate::module::Direction;
@@ -10,7 +10,7 @@ use crate::poison;
 use crate::queues::{QueueId, Stage, reserve};
 use crate::session::Session;
 use crate::stream::{Site, Stream};
-use crate::visit::Visit;
+use crate::visit::{Reach, Visit};
 use crate::work::Work;
 use braidnet_message::Run;
 use braidnet_wire::time::Instant;
@@ -19,12 +19,10 @@ use braidnet_wire::time::Instant;
 pub(crate) struct Pass {
     /// Queues whose functions run here, as a mask.
     here: u64,
-    /// Those of them that are cores.
-    cores: u64,
     /// Those of them above which there is no core: what waits there is nobody's turn.
     free: u64,
-    /// The modules that they are of, and all others that are turned here.
-    modules: ModuleSet,
+    /// What an entry of a bucket turns that one perimeter covers whole.
+    reach: Reach,
     pub(crate) buckets: Buckets,
     pub(crate) work: Work,
     /// Empty whenever no core runs on it; kept for its memory.
@@ -39,10 +37,9 @@ impl Pass {
     pub(crate) fn new(stream: &Stream, here: u64, modules: ModuleSet, buckets: Buckets) -> Pass {
         Pass {
             here,
-            modules,
-            cores: stream.cores() & here,
             free: stream.free() & here,
-            work: Work::new(buckets.count()),
+            reach: Reach::of_all(stream, stream.cores() & here, modules),
+            work: Work::new(buckets.count(), buckets.perimeters()),
             buckets,
             inner: Run::new(),
         }
@@ -95,7 +92,7 @@ impl Pass {
             }
         }
         for id in &self.work.draining {
-            if let Some(shared) = self.buckets.find_shared(*id) {
+            if let Some((shared, _)) = self.buckets.find_shared(*id) {
                 shared.take_left(|queue, message| cx.queues.push(queue, message));
             }
         }
@@ -107,7 +104,7 @@ impl Pass {
         let Store::Leased(leases) = &mut self.buckets.0 else {
             return;
         };
-        let (cores, modules) = (self.cores, self.modules);
+        let reach = self.reach;
         let (work, inner) = (&mut self.work, &mut self.inner);
         leases.own(|found| match found {
             Found::Alone(shared) => {
@@ -119,9 +116,8 @@ impl Pass {
                 let piece = work.piece(None, None);
                 Visit {
                     shared,
-                    id: shared.id,
-                    cores,
-                    modules,
+                    id: shared.id.into(),
+                    reach,
                     cx,
                     work,
                     inner,
@@ -137,7 +133,7 @@ impl Pass {
             return None;
         };
         let mut unfinished = self.work.unfinished.iter();
-        unfinished.position(|id| leases.is_own(*id))
+        unfinished.position(|id| leases.is_own(id.bucket()))
     }
 
     #[cold]
@@ -154,7 +150,7 @@ impl Pass {
     #[cold]
     fn bring_numbers(&mut self, cx: &mut Context<'_>) {
         while let Some((id, number)) = self.work.numbers.take_unused() {
-            if let Some(visit) = self.visit(cx, id) {
+            if let Some(visit) = self.visit(cx, id.into()) {
                 visit.bring(None, Some(number));
             }
         }
@@ -164,21 +160,24 @@ impl Pass {
     #[cold]
     pub(crate) fn give_numbers_up(&mut self) {
         while let Some((id, number)) = self.work.numbers.take_unused() {
-            let shared = self.buckets.find_shared(id);
-            if let Some(turns) = shared.and_then(|shared| shared.turns.as_ref()) {
+            let shared = self.buckets.find_shared(id.into());
+            if let Some(turns) = shared.and_then(|(shared, _)| shared.turns.as_ref()) {
                 turns.pass(number, || ());
             }
         }
     }
 
-    /// A visit to a bucket that others enter too.
-    fn visit<'a, 'c>(&'a mut self, cx: &'a mut Context<'c>, id: BucketId) -> Option<Visit<'a, 'c>> {
-        let shared = self.buckets.find_shared(id)?;
+    /// A visit to a perimeter that others enter too.
+    fn visit<'a, 'c>(
+        &'a mut self,
+        cx: &'a mut Context<'c>,
+        id: PerimeterId,
+    ) -> Option<Visit<'a, 'c>> {
+        let (shared, reach) = self.buckets.find_shared(id)?;
         Some(Visit {
             shared,
             id,
-            cores: self.cores,
-            modules: self.modules,
+            reach: reach.unwrap_or(self.reach),
             cx,
             work: &mut self.work,
             inner: &mut self.inner,
@@ -205,9 +204,15 @@ impl Pass {
     #[inline(never)]
     fn expire_due(&mut self, cx: &mut Context<'_>) {
         let Work { wheel, due, .. } = &mut self.work;
-        wheel.advance(cx.now, |bucket| due.push_back(bucket));
-        while let Some(bucket) = self.work.due.pop_front() {
-            self.enter(cx, bucket, None);
+        wheel.advance(cx.now, |id| due.push_back(id));
+        while let Some(id) = self.work.due.pop_front() {
+            if let Store::Shared(_) = self.buckets.0 {
+                if let Some(visit) = self.visit(cx, id) {
+                    visit.bring(None, None);
+                }
+            } else {
+                self.enter(cx, id.bucket(), None);
+            }
         }
         self.work.due_at = self.work.wheel.next_deadline().unwrap_or(Instant::MAX);
     }
@@ -316,7 +321,7 @@ impl Pass {
         match buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
             Some(bucket) => Session {
                 bucket,
-                cores: self.cores,
+                cores: self.reach.cores,
                 cx,
                 work: &mut self.work,
             }
@@ -328,9 +333,19 @@ impl Pass {
     /// Enters a bucket that is not this processor's for good.
     #[inline(never)]
     fn enter_other<'c>(&mut self, cx: &mut Context<'c>, id: BucketId, came: Option<Came<'_, 'c>>) {
+        let mut reach = self.reach;
+        let mut perimeter = id.into();
         let shared = match &mut self.buckets.0 {
             Store::Private(_) => None,
-            Store::Shared(buckets) => buckets.get(id.index()),
+            Store::Shared(perimeters) => {
+                if let Some((site, _)) = &came {
+                    perimeter = perimeters.of_module(id, site.step.module);
+                }
+                perimeters.find(perimeter).map(|(shared, turned)| {
+                    reach = turned;
+                    shared
+                })
+            }
             Store::Leased(leases) => match leases.find(id) {
                 Some(Found::Alone(shared)) => {
                     let kept = shared.alone();
@@ -339,7 +354,7 @@ impl Pass {
                     let read = core::mem::replace(&mut cx.now, later);
                     Session {
                         bucket: &mut kept.bucket,
-                        cores: self.cores,
+                        cores: self.reach.cores,
                         cx: &mut *cx,
                         work: &mut self.work,
                     }
@@ -362,9 +377,8 @@ impl Pass {
         };
         let visit = Visit {
             shared,
-            id,
-            cores: self.cores,
-            modules: self.modules,
+            id: perimeter,
+            reach,
             cx,
             work,
             inner: &mut self.inner,
@@ -383,7 +397,11 @@ impl Pass {
         run.clear();
         self.inner.clear();
         // What is inside belongs to the bucket; what came from outside for others has been set aside.
-        let mut inside = cx.queues.ready() & self.cores;
+        let cores = match self.buckets.0 {
+            Store::Shared(_) => self.work.inside,
+            Store::Private(_) | Store::Leased(_) => self.reach.cores,
+        };
+        let mut inside = cx.queues.ready() & cores;
         while let Some(queue) = QueueId::lowest(inside) {
             inside &= !queue.bit();
             cx.queues.exchange(queue, run);
@@ -401,7 +419,7 @@ impl Pass {
         match &mut self.buckets.0 {
             Store::Private(buckets) => {
                 if let Some(bucket) = buckets.get_mut(id.index()).and_then(Option::as_deref_mut) {
-                    poison::replace(bucket, self.modules, cx);
+                    poison::replace(bucket, self.reach.modules, cx);
                     self.work.arm(bucket);
                 }
             }
@@ -409,7 +427,7 @@ impl Pass {
                 if let Some(Found::Alone(shared)) = leases.find(id) {
                     let kept = shared.alone();
                     cx.now = kept.later(now);
-                    poison::replace(&mut kept.bucket, self.modules, cx);
+                    poison::replace(&mut kept.bucket, self.reach.modules, cx);
                     cx.now = now;
                     self.work.arm(&mut kept.bucket);
                 } else {
@@ -423,8 +441,14 @@ impl Pass {
 
     /// Whoever enters next finds the mark, and goes on with what has been left there.
     fn recover_shared(&mut self, cx: &mut Context<'_>, id: BucketId) {
-        if let Some(visit) = self.visit(cx, id) {
-            visit.bring(None, None);
+        let ids = match &self.buckets.0 {
+            Store::Shared(perimeters) => perimeters.of(id),
+            Store::Private(_) | Store::Leased(_) => u32::from(id.0)..u32::from(id.0) + 1,
+        };
+        for id in ids {
+            if let Some(visit) = self.visit(cx, PerimeterId(id)) {
+                visit.bring(None, None);
+            }
         }
     }
 
@@ -434,7 +458,7 @@ impl Pass {
         let buckets = &mut self.buckets;
         let draining = &mut self.work.draining;
         draining.retain(|id| {
-            let Some(shared) = buckets.find_shared(*id) else {
+            let Some((shared, _)) = buckets.find_shared(*id) else {
                 debug_assert!(false, "who carries for a bucket does not leave its home");
                 return false;
             };

@@ -25,10 +25,14 @@
 //! all of them are brought before the next run is taken; so of those who have numbers the one that drew first waits for nobody, and
 //! the others come after it.
 
-use crate::bucket::{Bucket, BucketId};
+use crate::bucket::{Bucket, BucketId, PerimeterId};
+use crate::cluster::ModuleSet;
 use crate::module::ModuleId;
+use crate::queues::MAX_MODULES;
 use crate::stream::Stream;
+use crate::visit::Reach;
 use crate::work::Numbers;
+use core::ops::Range;
 use leased::{Domain, Found, Leases};
 use shared::SharedBucket;
 use std::sync::Arc;
@@ -36,14 +40,14 @@ use std::sync::Arc;
 pub(crate) mod leased;
 pub(crate) mod shared;
 
-pub use shared::{Arrival, Exclusion};
+pub use shared::{Arrival, Exclusion, Extent};
 
 /// The buckets that a cluster works on: private, shared or leased.
 pub struct Buckets(pub(crate) Store);
 
 pub(crate) enum Store {
     Private(Vec<Option<Box<Bucket>>>),
-    Shared(Arc<[SharedBucket]>),
+    Shared(Perimeters),
     Leased(Leases),
 }
 
@@ -76,10 +80,20 @@ impl Buckets {
         arrival: Arrival,
         has: impl Fn(ModuleId) -> bool,
     ) -> Buckets {
-        let buckets = ids(count)
+        let all = ids(count)
             .map(|id| SharedBucket::new(Bucket::open(id, stream, &has), exclusion, arrival))
             .collect();
-        Buckets(Store::Shared(buckets))
+        Buckets(Store::Shared(Perimeters::whole(stream, all)))
+    }
+
+    /// The same, but what each module keeps in a bucket has a [perimeter of its own](Extent::Module). All modules of the stream are turned
+    /// wherever the buckets are, and enter as it comes: numbers are drawn for a bucket, and here a run has several ways into one.
+    ///
+    /// Neighbours hand on in order all the same: what a core makes for the next one leaves its perimeter as what goes down does.
+    pub fn shared_by_module(stream: &Stream, count: u32, exclusion: Exclusion) -> Buckets {
+        Buckets(Store::Shared(Perimeters::by_module(
+            stream, count, exclusion,
+        )))
     }
 
     /// `count` buckets for so many processors, each bucket at home with the one that `home` says, which has it to itself until it
@@ -115,7 +129,7 @@ impl Buckets {
     /// Another processor's view of the same shared buckets; `None` for others.
     pub fn another(&self) -> Option<Buckets> {
         match &self.0 {
-            Store::Shared(buckets) => Some(Buckets(Store::Shared(buckets.clone()))),
+            Store::Shared(perimeters) => Some(Buckets(Store::Shared(perimeters.clone()))),
             Store::Private(_) | Store::Leased(_) => None,
         }
     }
@@ -129,8 +143,16 @@ impl Buckets {
     pub fn count(&self) -> u32 {
         match &self.0 {
             Store::Private(buckets) => buckets.len() as u32,
-            Store::Shared(buckets) => buckets.len() as u32,
+            Store::Shared(perimeters) => perimeters.buckets(),
             Store::Leased(leases) => leases.count(),
+        }
+    }
+
+    /// How many perimeters they have.
+    pub(crate) fn perimeters(&self) -> u32 {
+        match &self.0 {
+            Store::Shared(perimeters) => perimeters.all.len() as u32,
+            Store::Private(_) | Store::Leased(_) => self.count(),
         }
     }
 
@@ -142,16 +164,102 @@ impl Buckets {
         }
     }
 
-    /// The bucket as one of several that are entered by several processors, if this one may enter it now.
-    pub(crate) fn find_shared(&mut self, id: BucketId) -> Option<&SharedBucket> {
+    /// What a perimeter covers, if that is entered by several processors, and this one may enter it now; and what an entry turns, if
+    /// not all that this processor does.
+    pub(crate) fn find_shared(
+        &mut self,
+        id: PerimeterId,
+    ) -> Option<(&SharedBucket, Option<Reach>)> {
         match &mut self.0 {
             Store::Private(_) => None,
-            Store::Shared(buckets) => buckets.get(id.index()),
-            Store::Leased(leases) => match leases.find(id)? {
-                Found::Alone(bucket) => Some(bucket),
-                Found::Shared(bucket) | Found::Away(bucket) => Some(bucket),
+            Store::Shared(perimeters) => {
+                let (shared, reach) = perimeters.find(id)?;
+                Some((shared, Some(reach)))
+            }
+            Store::Leased(leases) => match leases.find(id.bucket())? {
+                Found::Alone(bucket) => Some((bucket, None)),
+                Found::Shared(bucket) | Found::Away(bucket) => Some((bucket, None)),
             },
         }
+    }
+}
+
+/// What shared buckets are entered by: one perimeter each, or one for each module that keeps something there.
+#[derive(Clone)]
+pub(crate) struct Perimeters {
+    /// Those of one bucket side by side.
+    all: Arc<[SharedBucket]>,
+    /// What an entry of each turns, by its place among those of its bucket.
+    reaches: Arc<[Reach]>,
+    /// That place, by module.
+    places: [u8; MAX_MODULES],
+}
+
+impl Perimeters {
+    fn whole(stream: &Stream, all: Arc<[SharedBucket]>) -> Perimeters {
+        let reach = Reach::of_all(stream, stream.cores(), ModuleSet::ALL);
+        Perimeters {
+            all,
+            reaches: Arc::new([reach]),
+            places: [0; MAX_MODULES],
+        }
+    }
+
+    fn by_module(stream: &Stream, count: u32, exclusion: Exclusion) -> Perimeters {
+        let modules: Vec<ModuleId> = (stream.modules().map(|(module, _)| module))
+            .filter(|module| stream.cores_of(*module) != 0)
+            .collect();
+        let mut places = [0; MAX_MODULES];
+        for (place, module) in modules.iter().enumerate() {
+            places[module.index()] = place as u8;
+        }
+        let shared = |id: BucketId, place: usize, module: ModuleId| {
+            let mut bucket = Bucket::open(id, stream, |other| other == module);
+            bucket.perimeter = PerimeterId(u32::from(id.0) * modules.len() as u32 + place as u32);
+            SharedBucket::new(bucket, exclusion, Arrival::AsItComes)
+        };
+        Perimeters {
+            all: (ids(count))
+                .flat_map(|id| (0..modules.len()).map(move |place| (id, place)))
+                .map(|(id, place)| shared(id, place, modules[place]))
+                .collect(),
+            reaches: (modules.iter().map(|module| Reach::of(stream, *module))).collect(),
+            places,
+        }
+    }
+
+    /// How many buckets; as many as perimeters if no module keeps anything in them.
+    fn buckets(&self) -> u32 {
+        (self.all.len() / self.reaches.len().max(1)) as u32
+    }
+
+    /// The numbers of a bucket's perimeters.
+    pub(crate) fn of(&self, id: BucketId) -> Range<u32> {
+        let each = self.reaches.len() as u32;
+        let first = u32::from(id.0) * each;
+        first..first + each
+    }
+
+    /// The one that a module's core runs in.
+    #[inline]
+    pub(crate) fn of_module(&self, id: BucketId, module: ModuleId) -> PerimeterId {
+        let place = self.places[module.index() % MAX_MODULES];
+        PerimeterId(u32::from(id.0) * self.reaches.len() as u32 + u32::from(place))
+    }
+
+    /// What it covers, and what an entry turns.
+    #[inline]
+    pub(crate) fn find(&self, id: PerimeterId) -> Option<(&SharedBucket, Reach)> {
+        let shared = self.all.get(id.index())?;
+        let reach = match &*self.reaches {
+            [reach] => *reach,
+            reaches => reaches[id.index() % reaches.len()],
+        };
+        Some((shared, reach))
+    }
+
+    fn first_of(&self, id: BucketId) -> Option<&SharedBucket> {
+        self.all.get(id.index() * self.reaches.len())
     }
 }
 
@@ -169,7 +277,7 @@ impl Claims<'_> {
         let id = BucketId(bucket);
         match &mut self.buckets.0 {
             Store::Private(buckets) => buckets.get(id.index()).is_some_and(Option::is_some),
-            Store::Shared(buckets) => match buckets.get(id.index()) {
+            Store::Shared(perimeters) => match perimeters.first_of(id) {
                 Some(shared) => {
                     self.numbers.draw(id, shared);
                     true

@@ -25,6 +25,7 @@ pub(crate) fn replace(bucket: &mut Bucket, modules: ModuleSet, cx: &mut Context<
     let mut poisoned = core::mem::replace(bucket, fresh);
     // The wheels' entries are as they were.
     bucket.armed = poisoned.armed;
+    bucket.perimeter = poisoned.perimeter;
     cx.bucket = Some(bucket.id);
     cx.deadline = Instant::MAX;
     let stream = cx.stream;

@@ -324,6 +324,22 @@ impl Stream {
         StreamBuilder::new()
     }
 
+    /// The queues of a module's cores, as a mask.
+    pub(crate) fn cores_of(&self, module: ModuleId) -> u64 {
+        let cores = self
+            .sites
+            .iter()
+            .filter(|site| site.step.module == module && site.step.stage == Stage::Core);
+        cores.fold(0, |mask, site| mask | site.queue.bit())
+    }
+
+    /// The queues that a module's cores hand on to and from which order matters: to other cores, and down.
+    pub(crate) fn handed_on(&self, module: ModuleId) -> u64 {
+        let Links { up, down, .. } = &self.entries[module.index()].core_links;
+        let mask = |ways: &Ways| ways.iter().fold(0, |mask, queue| mask | queue.bit());
+        mask(down) | mask(up) & !self.free & !QueueId::HEAD.bit()
+    }
+
     /// The modules from the tail up.
     pub fn modules(&self) -> impl Iterator<Item = (ModuleId, &dyn Module)> {
         self.entries

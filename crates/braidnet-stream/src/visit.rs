@@ -1,12 +1,14 @@
 //! One visit to a bucket that several processors enter.
 
-use crate::bucket::BucketId;
+use crate::bucket::PerimeterId;
 use crate::cluster::ModuleSet;
 use crate::context::Context;
+use crate::module::ModuleId;
 use crate::pass::Came;
 use crate::perimeter::shared::{Guarded, Inside, Kept, PATIENCE, Piece, SharedBucket};
 use crate::poison;
 use crate::session::Session;
+use crate::stream::Stream;
 use crate::work::Work;
 use braidnet_message::Run;
 use braidnet_sync::delegation::{Entry, Left};
@@ -16,15 +18,43 @@ use braidnet_wire::time::Instant;
 /// One visit to a bucket that several processors enter.
 pub(crate) struct Visit<'a, 'c> {
     pub(crate) shared: &'a SharedBucket,
-    pub(crate) id: BucketId,
-    /// The queues of the cores that are turned here.
-    pub(crate) cores: u64,
-    /// The modules that they are of, and all others that are turned here.
-    pub(crate) modules: ModuleSet,
+    pub(crate) id: PerimeterId,
+    pub(crate) reach: Reach,
     pub(crate) cx: &'a mut Context<'c>,
     pub(crate) work: &'a mut Work,
     /// Empty before and after.
     pub(crate) inner: &'a mut Run,
+}
+
+/// What an entry of a perimeter turns.
+#[derive(Clone, Copy)]
+pub(crate) struct Reach {
+    /// The queues of the cores that are turned.
+    pub(crate) cores: u64,
+    /// The modules that they are of, and all others that are turned with them.
+    pub(crate) modules: ModuleSet,
+    /// The queues that what leaves in order waits in, outside the perimeter.
+    outgoing: u64,
+}
+
+impl Reach {
+    /// These cores under one perimeter: what goes down leaves in order.
+    pub(crate) fn of_all(stream: &Stream, cores: u64, modules: ModuleSet) -> Reach {
+        Reach {
+            cores,
+            modules,
+            outgoing: !stream.cores() & stream.downward(),
+        }
+    }
+
+    /// One module's cores: what goes to those of others does as well.
+    pub(crate) fn of(stream: &Stream, module: ModuleId) -> Reach {
+        Reach {
+            cores: stream.cores_of(module),
+            modules: ModuleSet::of([module]),
+            outgoing: stream.handed_on(module),
+        }
+    }
 }
 
 /// Pieces of work that whoever is inside does at most, its own included, before it looks after what came of them.
@@ -126,8 +156,12 @@ impl<'c> Visit<'_, 'c> {
     /// Works with the bucket; what it sends down leaves in order, carried by one drainer (see
     /// [`perimeter`](crate::perimeter)).
     fn serve(&mut self, kept: &mut Kept, came: Option<Came<'_, 'c>>) {
-        // The queues of what waits to go down outside the perimeters.
-        let outgoing = !self.cx.stream.cores() & self.cx.stream.downward();
+        let Reach {
+            cores,
+            modules,
+            outgoing,
+        } = self.reach;
+        self.work.inside = cores;
         let draining = self.work.draining.contains(&self.id);
         if draining && self.shared.drain.has_more() {
             // What others have left meanwhile comes before what this entry sends down.
@@ -140,11 +174,11 @@ impl<'c> Visit<'_, 'c> {
         let later = kept.later(self.cx.now);
         let read = core::mem::replace(&mut self.cx.now, later);
         if core::mem::replace(&mut kept.is_inside, true) {
-            poison::replace(&mut kept.bucket, self.modules, self.cx);
+            poison::replace(&mut kept.bucket, modules, self.cx);
         }
         Session {
             bucket: &mut kept.bucket,
-            cores: self.cores,
+            cores,
             cx: self.cx,
             work: self.work,
         }
@@ -157,7 +191,7 @@ impl<'c> Visit<'_, 'c> {
         let (queues, work) = (&mut *self.cx.queues, &mut *self.work);
         let carries = self
             .shared
-            .send(|leave| work.give_up(queues, outgoing, self.id, leave));
+            .send(|leave| work.give_up(queues, outgoing, self.shared.id, leave));
         if carries {
             work.draining.push(self.id);
         }

@@ -1,6 +1,6 @@
 //! What a cluster's passes need beside the buckets, the buffers and the queues.
 
-use crate::bucket::{Bucket, BucketId};
+use crate::bucket::{Bucket, BucketId, PerimeterId};
 use crate::cluster::Parcel;
 use crate::groups::Groups;
 use crate::pass::Came;
@@ -16,13 +16,13 @@ use std::collections::VecDeque;
 
 /// What a cluster's passes need beside the buckets, the buffers and the queues.
 pub(crate) struct Work {
-    pub(crate) wheel: Wheel<BucketId>,
-    /// The entry of each bucket in the wheel, live or not: there is never more than one. Where the bucket is shared, the
+    pub(crate) wheel: Wheel<PerimeterId>,
+    /// The entry of each perimeter in the wheel, live or not: there is never more than one. Where it is shared, the
     /// entries that other processors have may have made it stale; it then fires for nothing, once.
     entries: Vec<Option<TimerId>>,
     /// Nothing in the wheel is due before this time.
     pub(crate) due_at: Instant,
-    pub(crate) due: VecDeque<BucketId>,
+    pub(crate) due: VecDeque<PerimeterId>,
     pub(crate) groups: Groups,
     /// The queue that they came out of.
     pub(crate) grouped: QueueId,
@@ -30,10 +30,12 @@ pub(crate) struct Work {
     spare: Run,
     /// Likewise, for what waits for the cores of other buckets while one is entered.
     pub(crate) aside: Vec<(QueueId, Run)>,
-    /// Shared buckets that this processor carries messages of.
-    pub(crate) draining: Vec<BucketId>,
-    /// Shared buckets in which work has been left undone, for this processor to go on with.
-    pub(crate) unfinished: Vec<BucketId>,
+    /// The queues of the cores that the last visit to a shared bucket has turned, as a mask.
+    pub(crate) inside: u64,
+    /// Shared perimeters that this processor carries messages of.
+    pub(crate) draining: Vec<PerimeterId>,
+    /// Shared perimeters in which work has been left undone, for this processor to go on with.
+    pub(crate) unfinished: Vec<PerimeterId>,
     pub(crate) numbers: Numbers,
     /// Boxes for work that is brought to shared buckets.
     pieces: Boxes,
@@ -46,16 +48,17 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn new(buckets: u32) -> Work {
+    pub(crate) fn new(buckets: u32, perimeters: u32) -> Work {
         Work {
             wheel: Wheel::new(Instant::ZERO),
-            entries: vec![None; buckets as usize],
+            entries: vec![None; perimeters as usize],
             due_at: Instant::MAX,
             due: VecDeque::with_capacity(64),
             groups: Groups::new(buckets),
             grouped: QueueId::TAIL,
             spare: Run::new(),
             aside: Vec::new(),
+            inside: 0,
             draining: Vec::with_capacity(64),
             unfinished: Vec::with_capacity(64),
             numbers: Numbers::default(),
@@ -110,9 +113,9 @@ impl Work {
 
     #[inline(never)]
     fn arm_earlier(&mut self, bucket: &mut Bucket, at: Instant) {
-        let entry = &mut self.entries[bucket.id.index()];
+        let entry = &mut self.entries[bucket.perimeter.index()];
         if !entry.is_some_and(|timer| self.wheel.restart(timer, at)) {
-            *entry = Some(self.wheel.start(at, bucket.id));
+            *entry = Some(self.wheel.start(at, bucket.perimeter));
         }
         self.due_at = self.due_at.min(at);
         bucket.armed = at;

@@ -97,6 +97,11 @@ fn clusters() -> Vec<(Vec<Cluster>, [ModuleId; 2])> {
         let another = one.another().unwrap();
         vec![one, another]
     };
+    let by_module = |exclusion| {
+        let one = Buckets::shared_by_module(&stream, BUCKETS, exclusion);
+        let another = one.another().unwrap();
+        vec![one, another]
+    };
     let locked = Exclusion::Lock(LockKind::Adaptive);
     [
         vec![private],
@@ -104,6 +109,8 @@ fn clusters() -> Vec<(Vec<Cluster>, [ModuleId; 2])> {
         shared(locked, Arrival::Numbered),
         shared(Exclusion::Delegation, Arrival::AsItComes),
         shared(Exclusion::Delegation, Arrival::Numbered),
+        by_module(locked),
+        by_module(Exclusion::Delegation),
         Buckets::leased(&stream, BUCKETS, 1, |_| 0),
     ]
     .into_iter()

@@ -3,8 +3,8 @@
 use braidnet_message::{Arena, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
-    Arrival, Buckets, Cluster, Context, Direction, Exclusion, Key, Module, ModuleId, Stages, State,
-    Stream,
+    Arrival, Buckets, Cluster, Context, Direction, Exclusion, Extent, Key, Module, ModuleId,
+    Stages, State, Stream, StreamBuilder,
 };
 use braidnet_sync::lock::{LockKind, LockSnapshot, Metering, set_metering};
 use braidnet_wire::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use proptest::prelude::*;
 const BUCKETS: u32 = 4;
 
 /// Lets everything through its core, on the way down.
-struct Through;
+struct Through(&'static str);
 
 impl Module for Through {
     fn name(&self) -> &'static str {
-        "through"
+        self.0
     }
 
     fn stages(&self) -> Stages {
@@ -88,21 +88,29 @@ impl Module for Stamping {
 fn processors(module: impl Module, count: usize, lock: LockKind) -> (Vec<Cluster>, ModuleId) {
     let mut builder = Stream::builder();
     let module = builder.push(module);
+    let exclusion = Exclusion::Lock(lock);
+    (clusters(builder, count, exclusion, Extent::Bucket), module)
+}
+
+fn clusters(
+    builder: StreamBuilder,
+    count: usize,
+    exclusion: Exclusion,
+    extent: Extent,
+) -> Vec<Cluster> {
     let stream = builder.build().unwrap();
     let arena = Arena::new(64 << 20);
-    let first = Buckets::shared(
-        &stream,
-        BUCKETS,
-        Exclusion::Lock(lock),
-        Arrival::AsItComes,
-        |_| true,
-    );
+    let first = match extent {
+        Extent::Bucket => {
+            Buckets::shared(&stream, BUCKETS, exclusion, Arrival::AsItComes, |_| true)
+        }
+        Extent::Module => Buckets::shared_by_module(&stream, BUCKETS, exclusion),
+    };
     let others: Vec<Buckets> = (1..count).filter_map(|_| first.another()).collect();
-    let clusters = std::iter::once(first)
+    std::iter::once(first)
         .chain(others)
         .map(|buckets| Cluster::new(&stream, ModuleSet::ALL, buckets, &arena))
-        .collect();
-    (clusters, module)
+        .collect()
 }
 
 /// Puts a message for `bucket` into the cluster's module, on its way down.
@@ -127,7 +135,7 @@ fn device(mut room: usize, taken: &mut Vec<(u16, u64)>) -> impl FnMut(&mut Run) 
 
 #[test]
 fn a_drainer_that_enters_again_does_not_overtake_what_was_left_for_it() {
-    let (mut clusters, module) = processors(Through, 2, LockKind::Adaptive);
+    let (mut clusters, module) = processors(Through("through"), 2, LockKind::Adaptive);
     let mut taken = Vec::new();
     // The device has no room: the first processor stays the drainer, and the second leaves what it has with it.
     for (position, (processor, room)) in [(0, 0), (1, 8), (0, 8)].into_iter().enumerate() {
@@ -187,9 +195,14 @@ proptest! {
     #[test]
     fn what_leaves_a_shared_bucket_leaves_in_order(
         turns in prop::collection::vec((0usize..3, prop::collection::vec(1u16..4, 0..6), 0usize..6), 1..60),
-        lock in prop::sample::select(LockKind::all().to_vec()),
+        lock in prop::option::of(prop::sample::select(LockKind::all().to_vec())),
+        extent in prop::sample::select(vec![Extent::Bucket, Extent::Module]),
     ) {
-        let (mut clusters, module) = processors(Through, 3, lock);
+        let mut builder = Stream::builder();
+        builder.push(Through("lower"));
+        let module = builder.push(Through("upper"));
+        let exclusion = lock.map_or(Exclusion::Delegation, Exclusion::Lock);
+        let mut clusters = clusters(builder, 3, exclusion, extent);
         let mut taken = Vec::new();
         let mut entered = [0; BUCKETS as usize];
         let mut turn = |cluster: &mut Cluster, messages: &[u16], room| {

@@ -199,6 +199,7 @@ impl ServerBuilder {
             queues: Box::new(device).open()?,
             classify: Arc::new(wired.wiring.flows),
             exclusion: self.exclusion,
+            extent: Default::default(),
             arrival: self.arrival,
             sharing: Default::default(),
             batch: self.config.batch,

@@ -221,6 +221,8 @@ impl TtcpConfig {
                 architecture: self.architecture,
             });
         }
+        self.architecture
+            .check_extent(self.span.extent(), self.order.arrival())?;
         let takers = self.takers();
         let arrival = self.order.arrival();
         (self.architecture).check_arrival(arrival, self.device_queues, takers)?;

@@ -153,6 +153,15 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                architecture: Architecture::Message,
+                span: Span::QueuePair,
+                order: Order::Numbered,
+                ..good()
+            },
+            "runs are numbered for a connection's perimeter, and each module has its own: choose order none, or a perimeter for a connection or stream",
+        ),
+        (
+            TtcpConfig {
                 span: Span::Stream,
                 ..good()
             },

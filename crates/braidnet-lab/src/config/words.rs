@@ -1,6 +1,6 @@
 //! What is chosen by a word.
 
-use braidnet_stream::Arrival;
+use braidnet_stream::{Arrival, Extent};
 use core::fmt;
 use core::str::FromStr;
 
@@ -85,11 +85,25 @@ words! {
 
 words! {
     /// What one perimeter covers under `message`, so that no two processors are in it at a time (DEMUX §3.2.2, figure 3).
-    Span, "span of a perimeter", "connection or stream":
+    Span, "span of a perimeter", "connection, stream, queue-pair or module":
     /// A connection, with all its modules: each has a bucket of its own, as long as there are buckets. DEMUX's stream.
     Connection = "connection",
     /// All connections of the stream, with all their modules: one bucket.
     Stream = "stream",
+    /// One module of a connection, both ways.
+    QueuePair = "queue-pair",
+    /// One module, of all connections of the stream.
+    Module = "module",
+}
+
+impl Span {
+    /// What of a bucket a perimeter covers with this span.
+    pub const fn extent(self) -> Extent {
+        match self {
+            Span::Connection | Span::Stream => Extent::Bucket,
+            Span::QueuePair | Span::Module => Extent::Module,
+        }
+    }
 }
 
 words! {

@@ -130,6 +130,7 @@ impl Host {
                 Perimeter::Locked => Exclusion::Lock(config.lock),
                 Perimeter::Delegated => Exclusion::Delegation,
             },
+            extent: config.span.extent(),
             arrival: config.order.arrival(),
             sharing: Default::default(),
             batch: config.batch,
@@ -148,8 +149,8 @@ impl Host {
 
 fn buckets(config: &TtcpConfig) -> u32 {
     match config.span {
-        Span::Connection => BUCKETS,
-        Span::Stream => ONE_BUCKET,
+        Span::Connection | Span::QueuePair => BUCKETS,
+        Span::Stream | Span::Module => ONE_BUCKET,
     }
 }
 

@@ -12,7 +12,7 @@ use braidnet_inet::tcp::{Tcp, TcpConfig, TcpLocks};
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig};
 use braidnet_message::{Arena, Pool};
 use braidnet_process::{Architecture, NoApplication, Plan, Sharing, Worker};
-use braidnet_stream::{Arrival, Exclusion};
+use braidnet_stream::{Arrival, Exclusion, Extent};
 use braidnet_stream::{Counters, Stream};
 use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::Unparker;
@@ -27,6 +27,7 @@ pub struct Setup {
     pub architecture: Architecture,
     pub exclusion: Exclusion,
     pub arrival: Arrival,
+    pub extent: Extent,
     pub sharing: Sharing,
     pub tcp_locks: TcpLocks,
     pub processors: usize,
@@ -51,6 +52,7 @@ impl Setup {
             architecture,
             exclusion,
             arrival,
+            extent: Extent::Bucket,
             sharing: Sharing::default(),
             tcp_locks,
             processors,
@@ -78,6 +80,9 @@ impl Setup {
                     let setup = |locks| setup(architecture, exclusion, arrival, locks);
                     all.extend(TcpLocks::ALL.map(setup));
                 }
+                let usual = setup(architecture, exclusion, Arrival::AsItComes, TcpLocks::One);
+                let extent = Extent::Module;
+                all.push(Setup { extent, ..usual });
             }
         }
         all
@@ -266,6 +271,7 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
         queues: Box::new(device).open().expect("a wire can be opened"),
         classify: Arc::new(flows),
         exclusion: setup.exclusion,
+        extent: setup.extent,
         arrival: setup.arrival,
         sharing: setup.sharing,
         batch: setup.batch,

@@ -169,6 +169,7 @@ pub fn workers(
         queues,
         classify: Arc::new(ByFirstBytes),
         exclusion: Exclusion::Lock(LockKind::Adaptive),
+        extent: Default::default(),
         arrival: Arrival::AsItComes,
         sharing: Default::default(),
         batch: BATCH,

@@ -44,7 +44,18 @@ pub enum Arrival {
     Waiting,
 }
 
-/// A bucket that several processors enter, and what keeps order there.
+/// What of a shared bucket one perimeter covers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Extent {
+    /// All of it: it is entered once for all modules that are neighbours.
+    #[default]
+    Bucket,
+    /// One module's state in it: each is entered for itself, so that two processors can be in one connection at a time, in different
+    /// modules (DEMUX §3.2.2: "queue pair").
+    Module,
+}
+
+/// A bucket that several processors enter, or one module's part of it, and what keeps order there.
 pub(crate) struct SharedBucket {
     pub(crate) id: BucketId,
     pub(crate) inside: Inside,
