@@ -175,6 +175,8 @@ fn upward(direction: Direction, stage: Stages) -> Stages {
     }
 }
 
+// What is not forwarded would be lost without a word.
+#[deny(clippy::missing_trait_methods)]
 impl Module for Counting {
     fn name(&self) -> &'static str {
         self.module.name()

@@ -1,6 +1,6 @@
 //! A panic inside a bucket: what is lost with it, and what is not.
 
-use braidnet_message::{Arena, Run};
+use braidnet_message::{Arena, Counts, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
     Arrival, Buckets, Cluster, Context, Counter, Direction, Exclusion, Key, Module, ModuleId,
@@ -16,7 +16,8 @@ const IN_CORE: u64 = 100;
 const AT_EXPIRY: u64 = 101;
 const OUTSIDE: u64 = 102;
 
-/// Lets messages through and asks to be woken a second later, until it panics.
+/// Lets messages through and asks to be woken a second later, until it panics. It has a function on the way up, so that its references can
+/// be counted.
 struct Brittle(&'static str);
 
 /// What it keeps in a bucket.
@@ -41,7 +42,7 @@ impl Module for Brittle {
     }
 
     fn stages(&self) -> Stages {
-        Stages::CORE_DOWN | Stages::AFTER_DOWN | Stages::EXPIRE
+        Stages::CORE_UP | Stages::CORE_DOWN | Stages::AFTER_DOWN | Stages::EXPIRE
     }
 
     fn key(&self) -> Key {
@@ -84,21 +85,33 @@ impl Module for Brittle {
     }
 }
 
-/// Two modules, one above the other, private and shared; the shared buckets on two processors.
+/// Two modules, one above the other, as they are and wrapped; in all kinds of buckets.
 fn clusters() -> Vec<(Vec<Cluster>, [ModuleId; 2])> {
-    let mut builder = Stream::builder();
-    let lower = builder.push(Brittle("lower"));
-    let upper = builder.push(Brittle("upper"));
-    let stream = builder.build().unwrap();
-    let arena = Arena::new(64 << 20);
-    let private = Buckets::private(&stream, BUCKETS, |_| true, |_| true);
+    [Counts::Lean, Counts::Atomic]
+        .into_iter()
+        .flat_map(|counts| {
+            let mut builder = Stream::builder();
+            let modules = ["lower", "upper"].map(|name| builder.push(Brittle(name)));
+            let _ = builder.counting(counts, LockKind::Adaptive, BUCKETS);
+            let stream = builder.build().unwrap();
+            let arena = Arena::new(64 << 20);
+            let all = all_buckets(&stream);
+            let cluster = move |buckets| Cluster::new(&stream, ModuleSet::ALL, buckets, &arena);
+            all.map(|all| (all.into_iter().map(&cluster).collect(), modules))
+        })
+        .collect()
+}
+
+/// Private and shared; those shared by several for two processors.
+fn all_buckets(stream: &Stream) -> [Vec<Buckets>; 8] {
+    let private = Buckets::private(stream, BUCKETS, |_| true, |_| true);
     let shared = |exclusion, arrival| {
-        let one = Buckets::shared(&stream, BUCKETS, exclusion, arrival, |_| true);
+        let one = Buckets::shared(stream, BUCKETS, exclusion, arrival, |_| true);
         let another = one.another().unwrap();
         vec![one, another]
     };
     let by_module = |exclusion| {
-        let one = Buckets::shared_by_module(&stream, BUCKETS, exclusion);
+        let one = Buckets::shared_by_module(stream, BUCKETS, exclusion);
         let another = one.another().unwrap();
         vec![one, another]
     };
@@ -111,16 +124,8 @@ fn clusters() -> Vec<(Vec<Cluster>, [ModuleId; 2])> {
         shared(Exclusion::Delegation, Arrival::Numbered),
         by_module(locked),
         by_module(Exclusion::Delegation),
-        Buckets::leased(&stream, BUCKETS, 1, |_| 0),
+        Buckets::leased(stream, BUCKETS, 1, |_| 0),
     ]
-    .into_iter()
-    .map(|all| {
-        let made = all
-            .into_iter()
-            .map(|buckets| Cluster::new(&stream, ModuleSet::ALL, buckets, &arena));
-        (made.collect(), [lower, upper])
-    })
-    .collect()
 }
 
 fn put(cluster: &mut Cluster, module: ModuleId, bucket: u16, position: u64) {

@@ -121,8 +121,8 @@ pub fn lease<T: Send + Sync>(value: T, guests: usize) -> (Home<T>, Vec<Guest<T>>
 }
 
 impl<T> Home<T> {
-    /// Looks which guests there are, and whether the home is alone therefore until it admits one; whether some have left, be they back or not, since
-    /// the last look.
+    /// Looks which guests there are, and whether the home is alone therefore until it admits one; whether some have left since the
+    /// last look, be they back or not.
     #[inline]
     pub fn look(&mut self) -> bool {
         // Nobody but the home adds to them.
@@ -229,9 +229,7 @@ impl<T> Guest<T> {
         self.leased.admitted.fetch_and(!self.bit, Ordering::Release);
         true
     }
-}
 
-impl<T> Guest<T> {
     fn withdraw(&mut self) {
         if self.asks {
             let asked = self.leased.asked.fetch_and(!self.bit, Ordering::Relaxed);
@@ -406,5 +404,41 @@ mod model {
     #[test]
     fn two_guests_keep_apart_from_a_home_that_is_alone() {
         keeps_apart(2, 3, 1);
+    }
+
+    /// A look, and what it must say: whether more of the `admitted` times that the only guest was let in are over than `ended`.
+    fn look(home: &mut Home<()>, admitted: usize, ended: &mut usize) {
+        let has_left = home.look();
+        let before = core::mem::replace(ended, admitted - usize::from(!home.is_alone()));
+        assert_eq!(has_left, *ended > before, "{before} to {ended}");
+    }
+
+    /// It takes no wish back, so that the home knows how often it was let in.
+    #[test]
+    fn each_leaving_is_told_once_also_if_the_guest_is_back_before() {
+        loom::model(|| {
+            let (mut home, mut guests) = lease((), 1);
+            let mut guest = guests.pop().unwrap();
+            let other = thread::spawn(move || {
+                for _ in 0..3 {
+                    guest.ask();
+                    if guest.access().is_some() {
+                        guest.leave();
+                    }
+                }
+                guest
+            });
+            let (mut admitted, mut ended) = (0, 0);
+            for _ in 0..3 {
+                look(&mut home, admitted, &mut ended);
+                if home.is_asked() {
+                    home.admit();
+                    admitted += 1;
+                }
+            }
+            let guest = other.join().unwrap();
+            look(&mut home, admitted, &mut ended);
+            assert_eq!(home.is_alone(), guest.access().is_none());
+        });
     }
 }

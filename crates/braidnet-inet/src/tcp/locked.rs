@@ -35,7 +35,8 @@ use crate::sum;
 use bitflags::bitflags;
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{
-    BucketId, Context, Control, Direction, Key, Module, Stages, State as ModuleState, Verb,
+    BucketId, Context, Control, Direction, Divisible, Key, Module, Stages, State as ModuleState,
+    Verb,
 };
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_wire::tcp::TcpFlags;
@@ -221,6 +222,8 @@ fn take_apart(train: &mut Message) -> Option<Message> {
     Some(rest)
 }
 
+// What is not forwarded would be lost without a word.
+#[deny(clippy::missing_trait_methods)]
 impl Module for LockedTcp {
     fn name(&self) -> &'static str {
         self.tcp.name()
@@ -228,6 +231,10 @@ impl Module for LockedTcp {
 
     fn stages(&self) -> Stages {
         self.tcp.stages()
+    }
+
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        self.tcp.divisible()
     }
 
     fn key(&self) -> Key {
