@@ -2,11 +2,15 @@
 //!
 //! - `floors`: no crate imports upwards or sideways (see [`floors`]).
 //! - `check`: formatting, lints, documentation and floors, in that order, stopping at the first that fails.
+//! - `schedules`: whole small stacks in orders that seeds draw (see [`schedules`]).
+//! - `sanitize`: Miri and ThreadSanitizer, where the toolchain has them (see [`sanitize`]).
 //!
-//! It changes nothing and reaches no network.
+//! It changes nothing, and reaches no network but for crates that a build lacks.
 
 mod check;
 mod floors;
+mod sanitize;
+mod schedules;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +19,10 @@ const USAGE: &str = "\
 usage: cargo run -p xtask -- <command>
 
   floors   refuse a crate that imports upwards or sideways, or that has no floor
-  check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors; stops at the first failure";
+  check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors; stops at the first failure
+  schedules [SEEDS]
+           the equivalence test on threads whose every step a seed puts in its place, over so many seeds
+  sanitize Miri and ThreadSanitizer; says SKIPPED and why where the toolchain lacks them";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +30,9 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["floors"] => floors::run(&workspace_root()),
         ["check"] => check::run(&workspace_root()),
+        ["schedules"] => schedules::run(&workspace_root(), None),
+        ["schedules", seeds] => schedules::run(&workspace_root(), Some(seeds)),
+        ["sanitize"] => sanitize::run(&workspace_root()),
         ["help" | "--help" | "-h"] => Ok(USAGE.to_owned()),
         [] => Err(USAGE.to_owned()),
         [first, ..] => Err(format!("xtask does not know `{first}`\n\n{USAGE}")),
@@ -43,6 +53,13 @@ fn main() -> ExitCode {
 fn workspace_root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// A folder for builds with other flags than the usual, below the one for those.
+fn target_beside(root: &Path, folder: &str) -> PathBuf {
+    let usual = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root.join(usual.unwrap_or_else(|| "target".into()))
+        .join(folder)
 }
 
 /// The cargo that runs us, so that the checks use the same toolchain.

@@ -15,7 +15,7 @@ use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
 use crate::returns::{Linked, Returns};
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
-thread_local! {
+crate::sync::thread_local! {
     /// The innermost pool bound on this thread, whose `Home::below` leads to the next one; null if none is bound.
     static CURRENT: Cell<*const Home> = const { Cell::new(null()) };
 }

@@ -4,6 +4,7 @@ use braidnet_message::Run;
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{Answer, BucketId, Direction, ModuleId, Parcel};
 use braidnet_sync::parker::Unparker;
+use braidnet_sync::primitives::yield_now;
 use braidnet_sync::ring::mpsc;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ impl Mailboxes {
             parcel = ring.push(unsent).err().filter(|_| !ring.is_abandoned());
             waker.unpark();
             if parcel.is_some() {
-                std::thread::yield_now();
+                yield_now();
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::threads;
 use braidnet_stream::Processor;
 use braidnet_sync::group::{MemberError, Placement, SpawnError, ThreadGroup};
 use braidnet_sync::parker::{TaskParker, Unparker};
+use braidnet_sync::primitives::{pause, yield_now};
 use braidnet_sync::roster::Roster;
 use braidnet_wire::time::Duration;
 use core::num::NonZeroUsize;
@@ -35,10 +36,10 @@ impl Idle {
             return false;
         }
         if idle_for < PATIENCE {
-            core::hint::spin_loop();
+            pause();
         } else {
             // Whoever is awaited may be waiting for this very processor.
-            std::thread::yield_now();
+            yield_now();
         }
         true
     }

@@ -38,8 +38,8 @@ mod waiters;
 use bands::{Bands, Entry};
 use braidnet_message::{Kind, Message, Run};
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
+use braidnet_sync::primitives::{AtomicBool, AtomicUsize, Ordering};
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use waiters::{Patience, Waiters, Woken};
 

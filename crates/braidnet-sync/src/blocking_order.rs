@@ -28,7 +28,11 @@ use crate::ticket::Ticket;
 const SLEEPS: u32 = 1;
 
 /// Looks before a thread goes to sleep; some microseconds.
-const LOOKS: u32 = if cfg!(loom) { 0 } else { 1_000 };
+const LOOKS: u32 = if crate::primitives::IS_MODEL {
+    0
+} else {
+    1_000
+};
 
 /// Lets threads through one by one, in the order of their tickets, which count from 0. Each ticket has to come: those behind it
 /// wait for it.

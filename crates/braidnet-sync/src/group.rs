@@ -14,14 +14,13 @@
 use core::any::Any;
 use core::fmt;
 use std::io;
-use std::sync::mpsc;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::brake::Brake;
 use crate::gate::Gate;
 use crate::parker::{Parker, Unparker};
-use crate::primitives::{Arc, processors, thread};
+use crate::primitives::{Arc, mpsc, processors, thread};
 
 /// The processors that the calling thread may run on, in ascending order; its affinity mask.
 ///

@@ -19,6 +19,7 @@
 //! | [`roster`] | many tasks, carried in turns by few threads |
 //! | `group` | threads spawned suspended, pinned, suspended and resumed together, cancelled, joined |
 //! | `clock` | nanoseconds from the time stamp counter |
+//! | [`primitives`] | the atomics by which threads agree, for this crate and those above |
 //! | `usage` | switches and processor time as the kernel counts them |
 //!
 //! The crate knows nothing of messages and protocols. It refuses to wait where a caller could do something else: a
@@ -35,13 +36,16 @@
 //!
 //! Under `--cfg loom` only the model-checked primitives exist; `group`, `clock`, `usage` and the run-time chosen
 //! `Lock` talk to the kernel and are left out.
+//!
+//! `--cfg shuttle` replaces the same by shuttle's, and the clock and the kernel's sleep as well, so that whole stacks run in orders that
+//! a seed draws; `schedules`, which exists only then, begins such runs.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("braidnet-sync is built on Linux's futex, affinity and resource counts");
 
-mod primitives;
+pub mod primitives;
 mod spin;
 
 pub mod baton;
@@ -64,5 +68,7 @@ pub mod ticket;
 pub mod clock;
 #[cfg(not(loom))]
 pub mod group;
+#[cfg(all(shuttle, not(loom)))]
+pub mod schedules;
 #[cfg(not(loom))]
 pub mod usage;

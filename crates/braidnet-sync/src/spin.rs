@@ -31,7 +31,7 @@ impl Spin {
 #[inline]
 pub(crate) fn until_some<T>(mut look: impl FnMut() -> Option<T>) -> T {
     /// A preempted thread is gone for far longer than this; a running one is done much sooner.
-    const PAUSES: u32 = if cfg!(loom) { 0 } else { 128 };
+    const PAUSES: u32 = if crate::primitives::IS_MODEL { 0 } else { 128 };
 
     let mut spin = Spin::at_most(PAUSES);
     loop {

@@ -6,9 +6,14 @@
 //! The rest is the parker's protocol.
 
 use braidnet_sync::parker::Unparker;
+use braidnet_sync::primitives::{AtomicBool, Ordering};
+#[cfg(not(shuttle))]
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One that the scheduler of a run knows.
+#[cfg(shuttle)]
+type Mutex<T> = lock_api::Mutex<braidnet_sync::lock::Adaptive, T>;
 
 /// One receiver's bell.
 #[derive(Default)]

@@ -5,6 +5,7 @@ use crate::inject::NEAR;
 use crate::queues::Dealt;
 use crate::random::Random;
 use crate::recorder::{Book, Planted, Recorder, SERVED};
+use crate::script::Length;
 use crate::tap::{Gate, Injector, Moved, Tapped, Trace};
 use braidnet::{Stack, StackConfig};
 use braidnet_device::{Capabilities, Device, memory};
@@ -15,7 +16,7 @@ use braidnet_process::{Architecture, NoApplication, Plan, Sharing, Worker};
 use braidnet_stream::{Arrival, Exclusion, Extent};
 use braidnet_stream::{Counters, Stream};
 use braidnet_sync::lock::LockKind;
-use braidnet_sync::parker::Unparker;
+use braidnet_sync::parker::{Parker, Unparker};
 use braidnet_tcp::Config;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub struct Setup {
     /// Receive queues of the device.
     pub queues: usize,
     pub batch: usize,
+    pub length: Length,
     pub seed: u64,
     pub planted: Option<Planted>,
 }
@@ -58,6 +60,7 @@ impl Setup {
             processors,
             queues: 1,
             batch: 64,
+            length: Length::Whole,
             seed: 1,
             planted: None,
         };
@@ -116,6 +119,8 @@ impl Setup {
 /// Everything but who turns it.
 pub struct Bench {
     pub far: Stack,
+    /// What the far end's caller sleeps on; packets wake it.
+    pub rest: Parker,
     pub book: Book,
     pub trace: Trace,
     pub injector: Injector,
@@ -133,12 +138,20 @@ const BUCKETS: u32 = 16;
 /// Packets that each direction of the wire holds: more than are ever under way.
 const DEPTH: usize = 8192;
 
-fn engine() -> Config {
+fn engine(length: Length) -> Config {
+    let usual = Config::default();
+    // Where every step is looked at, nothing that is lost is to be made good by TCP's timers.
+    let rto = match length {
+        Length::Whole => [usual.initial_rto, usual.min_rto],
+        Length::Short => [Duration::from_secs(60); 2],
+    };
     Config {
         receive_buffer_bytes: 20_000,
         send_buffer_bytes: 20_000,
         time_wait: Duration::from_millis(50),
-        ..Config::default()
+        initial_rto: rto[0],
+        min_rto: rto[1],
+        ..usual
     }
 }
 
@@ -147,6 +160,7 @@ impl Bench {
         let gate = || if gated { Gate::shut() } else { Gate::open() };
         let (gates, moved) = ([gate(), gate()], [Moved::default(), Moved::default()]);
         let (trace, injector) = (Trace::default(), Injector::default());
+        let rest = Parker::new();
         let (there, here) = memory::wire(Capabilities::ip(MTU), DEPTH);
         let there = Tapped {
             device: there,
@@ -154,6 +168,7 @@ impl Bench {
             moved: moved[0].clone(),
             trace: Some(trace.clone()),
             injector: injector.clone(),
+            wakes: Some(rest.unparker()),
         };
         let here = Tapped {
             device: Dealt {
@@ -164,9 +179,10 @@ impl Bench {
             moved: moved[1].clone(),
             trace: None,
             injector: Injector::default(),
+            wakes: None,
         };
         let mut config = StackConfig::new("10.0.0.1".parse().expect("an address"));
-        config.tcp = engine();
+        config.tcp = engine(setup.length);
         config.batch = setup.batch;
         config.buckets = BUCKETS;
         config.secrets.flow_key = [1, 2];
@@ -175,6 +191,7 @@ impl Bench {
         let plan = plan(setup, &book, gated, here);
         Bench {
             far: Stack::new(&config, there).expect("the configuration makes sense"),
+            rest,
             book,
             trace,
             injector,
@@ -235,7 +252,7 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
     let interface = interface.expect("the interface makes sense");
     let flows = Flows::new([5, 6], BUCKETS, &interface);
     let tcp = TcpConfig {
-        engine: engine(),
+        engine: engine(setup.length),
         mtu: MTU,
         connections_per_bucket: 100,
         isn_secret: [7, 8],

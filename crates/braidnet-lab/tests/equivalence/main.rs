@@ -11,6 +11,7 @@
 //!   only when nothing is left to run, every packet is the same; on several processors, every packet of a connection.
 //! - **On threads and tasks**, with a real clock: bytes, events and ends, and the laws of the wire; also with many more of them than
 //!   processors, and suspended at any time.
+//! - **On threads whose every step a seed puts in its place** (`--cfg shuttle`, `cargo run -p xtask -- schedules`): the same.
 //!
 //! `BRAIDNET_SEEDS=100 cargo test -p braidnet-lab --test equivalence` tries more schedules than the usual few.
 
@@ -20,6 +21,8 @@ mod inject;
 mod queues;
 mod random;
 mod recorder;
+#[cfg(shuttle)]
+mod scheduled;
 mod script;
 mod tap;
 mod threads;
@@ -31,6 +34,8 @@ use braidnet_process::{Agents, Architecture, RunningConfig};
 use recorder::{DISCARD, ECHO, GREET, GREETING, NOBODY, Planted};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 use tap::{Packets, Way};
 use threads::on_threads;
 use turned::{Observed, Turned};
@@ -100,7 +105,11 @@ fn reference() -> Observed {
     // What everything is compared with is right by itself.
     assert_eq!(reference.open, 0);
     assert_eq!(reference.far.len(), 14);
-    for ((port, far), (service, data)) in reference.far.iter().zip(script::calls()) {
+    for ((port, far), (service, data)) in reference
+        .far
+        .iter()
+        .zip(script::calls(script::Length::Whole))
+    {
         let (heard, said): (&[u8], &[u8]) = match service {
             ECHO => (&data, &data),
             DISCARD => (&data, b""),
@@ -223,14 +232,43 @@ fn assert_does_the_same(reference: &Observed, setup: &Setup, agents: Agents, sus
         agents,
         ..RunningConfig::default()
     };
-    let observed = on_threads(setup, &config, suspensions)
-        .unwrap_or_else(|broken| panic!("{setup:?}, {agents:?}: {broken}"));
+    let what = format!("{setup:?}, {agents:?}");
+    let played = *setup;
+    let (observed, _) = within(PLAY, &what, move || {
+        on_threads(&played, &config, suspensions)
+    })
+    .unwrap_or_else(|broken| panic!("{what}: {broken}"));
     let expected = Observed {
         verdicts: Vec::new(),
         ..reference.clone()
     };
     let difference = difference(&expected, &observed);
-    assert_eq!(difference, None, "{setup:?}, {agents:?}");
+    assert_eq!(difference, None, "{what}");
+}
+
+/// Longer than a play on threads takes on any machine: fourteen connections to their end. Where nobody waits for another in vain it is over
+/// in milliseconds.
+const PLAY: Duration = Duration::from_secs(120);
+
+/// What comes of `play`; fails if that is not over in time, also where it waits for ever.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    what: &str,
+    play: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (ends, ended) = mpsc::channel();
+    let player = std::thread::spawn(move || {
+        // Nobody hears it if it comes too late.
+        let _ = ends.send(play());
+    });
+    match ended.recv_timeout(limit) {
+        Ok(outcome) => outcome,
+        Err(RecvTimeoutError::Timeout) => panic!("{what}: not over in {limit:?}"),
+        Err(RecvTimeoutError::Disconnected) => match player.join() {
+            Err(panicked) => std::panic::resume_unwind(panicked),
+            Ok(()) => unreachable!("it sends before it ends"),
+        },
+    }
 }
 
 fn tasks_on(threads: usize) -> Agents {
@@ -251,11 +289,13 @@ fn threads_do_the_same() {
 }
 
 /// Sixteen processors, far more than there are, each a thread or a task on one of three, and all suspended and resumed all the
-/// time: every scene ends within [`threads::PATIENCE`], and every byte is right.
+/// time: every play ends within [`PLAY`], and every byte is right. `braid` also where work is shared as soon as there is any.
 #[test]
 fn too_many_agents_suspended_again_and_again_do_the_same() {
     let reference = reference();
-    for setup in Setup::all(16) {
+    let all = Setup::all(16);
+    assert!(all.iter().any(|setup| setup.sharing == Setup::EAGER));
+    for setup in all {
         for seed in 0..seeds() {
             let setup = Setup { seed, ..setup };
             for agents in [Agents::Threads, tasks_on(3), tasks_on(1)] {

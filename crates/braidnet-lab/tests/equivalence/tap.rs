@@ -81,6 +81,8 @@ pub struct Tapped<D> {
     pub moved: Moved,
     pub trace: Option<Trace>,
     pub injector: Injector,
+    /// Whom packets wake, if whoever opens the device has nobody in mind.
+    pub wakes: Option<Unparker>,
 }
 
 impl<D: Device> Device for Tapped<D> {
@@ -95,13 +97,17 @@ impl<D: Device> Device for Tapped<D> {
             moved,
             trace,
             injector,
+            wakes,
         } = *self;
         let mut tapped = Vec::new();
         for QueuePair {
-            receiver,
+            mut receiver,
             transmitter,
         } in Box::new(device).open()?
         {
+            if let Some(wakes) = &wakes {
+                receiver.wake_with(wakes.clone());
+            }
             let receiver = In {
                 receiver,
                 gate: gate.clone(),

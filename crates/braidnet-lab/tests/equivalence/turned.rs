@@ -53,7 +53,11 @@ impl Turned {
         let workers = bench.workers(setup, &wakers);
         let now = Instant::from_millis(1000);
         bench.far.turn(now);
-        let script = Script::open(&mut bench.far, if gated { 0 } else { setup.seed });
+        let script = Script::open(
+            &mut bench.far,
+            setup.length,
+            if gated { 0 } else { setup.seed },
+        );
         Turned {
             setup: *setup,
             bench,

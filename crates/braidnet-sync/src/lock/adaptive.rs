@@ -43,11 +43,11 @@ const SLEEPERS: u32 = 2;
 const PROCESSOR_SHIFT: u32 = 2;
 
 /// No wait spins for more pauses than this; some microseconds on the machines we know.
-const MOST_PAUSES: u32 = if cfg!(loom) { 2 } else { 256 };
+const MOST_PAUSES: u32 = if crate::primitives::IS_MODEL { 2 } else { 256 };
 /// What a waiter may always try before it sleeps.
-const LEAST_PAUSES: u32 = if cfg!(loom) { 1 } else { 16 };
+const LEAST_PAUSES: u32 = if crate::primitives::IS_MODEL { 1 } else { 16 };
 /// Looks at the word are at most this many pauses apart, to leave the holder its cache line.
-const LONGEST_BURST: u32 = if cfg!(loom) { 1 } else { 16 };
+const LONGEST_BURST: u32 = if crate::primitives::IS_MODEL { 1 } else { 16 };
 
 /// A lock that spins while its holder may be running and sleeps otherwise; not first come, first served.
 ///

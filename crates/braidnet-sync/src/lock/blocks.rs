@@ -12,7 +12,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::class::{CLASSES, LockClass};
 use super::counts::{LockCounts, LockSnapshot};
-use crate::primitives::{AtomicU32, AtomicU64, Ordering, thread_token};
+use crate::primitives::plain::{AtomicU32, AtomicU64};
+use crate::primitives::{Ordering, thread_token};
 
 /// One thread's counts; written by that thread only, read by all.
 #[derive(Debug, Default)]

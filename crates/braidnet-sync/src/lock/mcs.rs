@@ -48,7 +48,7 @@ const PARKED: u32 = 1;
 const GRANTED: u32 = 2;
 
 /// A waiter spins at most this many pauses; some microseconds on the machines we know.
-const MOST_PAUSES: u32 = if cfg!(loom) { 1 } else { 256 };
+const MOST_PAUSES: u32 = if crate::primitives::IS_MODEL { 1 } else { 256 };
 
 /// The tail of a lock that is held with nobody waiting; no node lives there.
 const HELD: *mut Node = ptr::without_provenance_mut(1);

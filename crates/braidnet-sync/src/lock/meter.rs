@@ -12,7 +12,8 @@ use super::blocks::own_cells;
 use super::class::LockClass;
 use super::watch::{self, MOST_METERING};
 use crate::clock::Clock;
-use crate::primitives::{AtomicU64, Ordering};
+use crate::primitives::Ordering;
+use crate::primitives::plain::AtomicU64;
 
 /// Whether locks count, and whether they look at the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -50,7 +50,7 @@ impl fmt::Display for Rank {
     }
 }
 
-thread_local! {
+crate::primitives::thread_local! {
     /// The code of the highest rank among the locks that the thread holds; 0 if there is none.
     static HIGHEST: Cell<u16> = const { Cell::new(0) };
 }

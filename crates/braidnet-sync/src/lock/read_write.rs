@@ -41,7 +41,7 @@ const FLAGS: u32 = 7;
 const READER: u32 = 8;
 
 /// Nobody spins for more pauses than this; some microseconds on the machines we know.
-const MOST_PAUSES: u32 = if cfg!(loom) { 1 } else { 256 };
+const MOST_PAUSES: u32 = if crate::primitives::IS_MODEL { 1 } else { 256 };
 
 /// A lock held by many readers or one writer, that lets neither starve the other; its waiters sleep after a bound.
 ///

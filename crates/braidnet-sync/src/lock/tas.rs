@@ -23,7 +23,7 @@ use crate::spin::Spin;
 const HELD: u32 = 1;
 
 /// A waiter spins at most this many pauses before it begins to give its processor away.
-const MOST_PAUSES: u32 = if cfg!(loom) { 0 } else { 256 };
+const MOST_PAUSES: u32 = if crate::primitives::IS_MODEL { 0 } else { 256 };
 
 /// A test-and-test-and-set spin lock whose waiters give way after a bound and never sleep; not first come, first served.
 ///

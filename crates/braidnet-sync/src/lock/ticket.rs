@@ -37,7 +37,7 @@ const TICKET_SHIFT: u32 = 10;
 const ONE: u32 = 1 << TICKET_SHIFT;
 
 /// A waiter spins at most this many pauses; some microseconds on the machines we know.
-const MOST_PAUSES: u32 = if cfg!(loom) { 1 } else { 256 };
+const MOST_PAUSES: u32 = if crate::primitives::IS_MODEL { 1 } else { 256 };
 
 /// A first come, first served lock whose waiters watch one word, and sleep after a bound.
 ///

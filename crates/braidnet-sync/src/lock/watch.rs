@@ -9,7 +9,8 @@ use core::num::NonZeroU64;
 use super::class::LockClass;
 use super::meter;
 use super::rank::{self, Rank};
-use crate::primitives::{AtomicU32, Ordering};
+use crate::primitives::Ordering;
+use crate::primitives::plain::AtomicU32;
 
 /// Whether ranks are checked; the other bits are the meter's.
 const RANKS: u32 = 1 << 31;

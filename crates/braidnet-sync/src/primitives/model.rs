@@ -9,8 +9,9 @@ use loom::sync::{Condvar, Mutex};
 use super::Waited;
 
 pub(crate) use loom::sync::Arc;
-pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+pub(crate) use loom::sync::atomic::fence;
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 pub(crate) use loom::thread;
 
@@ -126,11 +127,12 @@ impl Deadline {
 }
 
 /// A spinning thread can only go on once another has run.
-pub(crate) fn pause() {
+pub fn pause() {
     thread::yield_now();
 }
 
-pub(crate) fn yield_now() {
+/// Gives the processor away for a moment.
+pub fn yield_now() {
     thread::yield_now();
 }
 

@@ -5,36 +5,14 @@ use core::time::Duration;
 
 use super::Waited;
 
-pub(crate) use std::sync::Arc;
-pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+pub(crate) use super::cell::UnsafeCell;
+pub(crate) use std::sync::atomic::fence;
+pub use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
+pub(crate) use std::sync::{Arc, mpsc};
 pub(crate) use std::thread;
-
-/// A cell entered through closures, so that the model checker can see when it is entered and left.
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub(crate) struct UnsafeCell<T: ?Sized>(core::cell::UnsafeCell<T>);
-
-impl<T> UnsafeCell<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        UnsafeCell(core::cell::UnsafeCell::new(value))
-    }
-
-    #[inline(always)]
-    pub(crate) fn with_mut<R>(&self, enter: impl FnOnce(*mut T) -> R) -> R {
-        enter(self.0.get())
-    }
-
-    #[inline(always)]
-    pub(crate) fn with<R>(&self, enter: impl FnOnce(*const T) -> R) -> R {
-        enter(self.0.get())
-    }
-
-    pub(crate) fn into_inner(self) -> T {
-        self.0.into_inner()
-    }
-}
+pub use std::thread_local;
 
 /// The lanes of a wait that any wake ends.
 const ALL_LANES: u32 = libc::FUTEX_BITSET_MATCH_ANY as u32;
@@ -169,13 +147,24 @@ impl Deadline {
 
 /// Tells the processor that this is a spin loop.
 #[inline(always)]
-pub(crate) fn pause() {
+pub fn pause() {
     core::hint::spin_loop();
 }
 
 /// Gives the processor away for a moment.
-pub(crate) fn yield_now() {
+pub fn yield_now() {
     thread::yield_now();
+}
+
+/// Nanoseconds of the kernel's monotonic clock.
+#[inline]
+pub(crate) fn monotonic_nanos() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Both are positive and their sum stays below 2^63 for 292 years of running.
+    time.tv_sec
+        .cast_unsigned()
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec.cast_unsigned())
 }
 
 /// The number of the processor this thread runs on, plus one; 0 where the system does not say.
