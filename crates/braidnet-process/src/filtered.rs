@@ -6,50 +6,153 @@
 //!
 //! What a full mailbox does not take stays with the queue, and nobody polls before it has been taken. A worker that is held up
 //! takes nothing out of its mailbox: so what waits for it is bounded, and the device holds the rest.
+//!
+//! # Where a worker has guests
+//!
+//! Its guests take its packets too, and what they take has its place in the order by being taken with the baton in hand. What lies in a
+//! mailbox has none. So a worker that is about to admit guests has the queues *keep* what is for it, one after the other, and
+//! takes out what is in its mailbox; when that is empty, all that has come for it since lies at the queues, in order, and whoever has the baton and may enter
+//! its buckets takes from there before polling. It admits guests then. When it is alone again, each queue leaves in its mailbox what it has
+//! kept, and what comes after that.
 
-use crate::exchange::{Mailbox, Owners};
+use crate::exchange::{MAILBOX, Mailbox, Owners};
 use crate::plan::Classify;
 use braidnet_device::Receiver;
 use braidnet_message::{Message, Pool, Run, fetch};
-use braidnet_stream::{Claims, Cluster};
-use braidnet_sync::baton::Baton;
+use braidnet_stream::Claims;
+use braidnet_sync::baton::{Baton, Turn};
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The queue, and the ways from it to the workers.
-pub(crate) struct Sorted {
+/// A receive queue that several workers take from.
+pub(crate) struct Queue {
+    sorted: Baton<Sorted>,
+    /// Per worker whether the queue keeps something for it. Written with the baton in hand, and read without: who looks too early is
+    /// woken.
+    keeps: Box<[AtomicBool]>,
+}
+
+/// What is behind the baton: the queue, and the ways from it to the workers.
+struct Sorted {
     receiver: Box<dyn Receiver>,
     /// Per worker.
     mailboxes: Vec<Mailbox<Message>>,
-    /// Per worker what its mailbox had no room for.
+    /// Per worker what its mailbox had no room for, or what is kept for it.
     left: Vec<Vec<Message>>,
+    /// Per worker whether what is for it is kept.
+    kept: Vec<bool>,
 }
 
-impl Sorted {
-    pub(crate) fn new(receiver: Box<dyn Receiver>, mailboxes: Vec<Mailbox<Message>>) -> Sorted {
-        Sorted {
-            receiver,
-            left: mailboxes.iter().map(|_| Vec::with_capacity(64)).collect(),
-            mailboxes,
+impl Queue {
+    pub(crate) fn new(receiver: Box<dyn Receiver>, mailboxes: Vec<Mailbox<Message>>) -> Queue {
+        let workers = mailboxes.len();
+        Queue {
+            sorted: Baton::new(Sorted {
+                receiver,
+                left: mailboxes.iter().map(|_| Vec::with_capacity(64)).collect(),
+                kept: vec![false; workers],
+                mailboxes,
+            }),
+            keeps: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         }
     }
 
-    /// Puts packets into the mailboxes of those whom they are for, as many as there is room for; whether all have gone.
+    fn try_take(&self) -> Option<Visit<'_>> {
+        let sorted = self.sorted.try_take()?;
+        let keeps = &self.keeps;
+        Some(Visit { sorted, keeps })
+    }
+
+    /// Whether it keeps something for a worker.
+    #[inline]
+    pub(crate) fn keeps(&self, worker: usize) -> bool {
+        self.keeps[worker].load(Ordering::Relaxed)
+    }
+
+    /// From now on keeps what is for a worker, or leaves it in its mailbox; false if somebody else is at the queue.
+    pub(crate) fn keep(&self, worker: usize, keep: bool) -> bool {
+        let Some(mut queue) = self.try_take() else {
+            return false;
+        };
+        queue.sorted.kept[worker] = keep;
+        self.keeps[worker].store(false, Ordering::Relaxed);
+        queue.hand_over();
+        true
+    }
+
+    /// Whether it has something for some worker, as far as can be told without a system call. Where somebody else is at the queue,
+    /// that one looks.
+    fn has_waiting(&self) -> bool {
+        self.try_take().is_some_and(|queue| {
+            let Sorted {
+                receiver,
+                left,
+                kept,
+                ..
+            } = &*queue.sorted;
+            let is_left = |(left, kept): (&Vec<_>, &bool)| !left.is_empty() && !kept;
+            receiver.has_waiting() || left.iter().zip(kept).any(is_left)
+        })
+    }
+}
+
+/// Somebody's turn at a queue.
+struct Visit<'a> {
+    sorted: Turn<'a, Sorted>,
+    keeps: &'a [AtomicBool],
+}
+
+impl Visit<'_> {
+    /// Sees to it that workers get what is for them, as far as there is room; whether all have room for more.
     fn hand_over(&mut self) -> bool {
-        let mut gone = true;
-        for (left, mailbox) in self.left.iter_mut().zip(&mut self.mailboxes) {
-            if !left.is_empty() {
+        let Sorted {
+            mailboxes,
+            left,
+            kept,
+            ..
+        } = &mut *self.sorted;
+        let mut have_room = true;
+        for (worker, left) in left.iter_mut().enumerate() {
+            if left.is_empty() {
+                continue;
+            }
+            let mailbox = &mut mailboxes[worker];
+            if !kept[worker] {
                 mailbox.leave(left);
-                gone &= left.is_empty();
+                have_room &= left.is_empty();
+                continue;
+            }
+            have_room &= left.len() < MAILBOX;
+            let keeps = &self.keeps[worker];
+            if !keeps.load(Ordering::Relaxed) {
+                keeps.store(true, Ordering::Relaxed);
+                mailbox.waker.unpark();
             }
         }
-        gone
+        have_room
     }
 
-    /// Whether it has something for some worker, as far as can be told without a system call.
-    fn has_waiting(&self) -> bool {
-        self.receiver.has_waiting() || self.left.iter().any(|left| !left.is_empty())
+    /// Appends up to `max` packets that are kept for whoever may enter their buckets; how many.
+    fn take_kept(&mut self, into: &mut Run, max: usize, claims: &mut Claims<'_>) -> usize {
+        let Sorted { left, kept, .. } = &mut *self.sorted;
+        let mut taken = 0;
+        for (worker, left) in left.iter_mut().enumerate() {
+            if left.is_empty() || !kept[worker] {
+                continue;
+            }
+            let rest = left.iter().take(max - taken);
+            let count = rest
+                .take_while(|message| claims.claim(message.bucket()))
+                .count();
+            left.drain(..count).for_each(|message| into.push(message));
+            taken += count;
+            if left.is_empty() {
+                self.keeps[worker].store(false, Ordering::Relaxed);
+            }
+        }
+        taken
     }
 }
 
@@ -62,7 +165,7 @@ pub(crate) struct Sorting {
 
 /// One worker's part in such a queue.
 pub(crate) struct Filtered {
-    pub(crate) queue: Arc<Baton<Sorted>>,
+    pub(crate) queue: Arc<Queue>,
     pub(crate) taker: Taker,
 }
 
@@ -101,44 +204,19 @@ impl Filtered {
         if !queue.hand_over() {
             return 0;
         }
-        queue.receiver.receive(pool, into, max)
+        queue.sorted.receiver.receive(pool, into, max)
     }
 
     /// Whether a packet waits, as far as can be told without a system call. Where somebody else is at the queue, that one
     /// looks.
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.taker.inbox.is_empty()
-            || self
-                .queue
-                .try_take()
-                .is_some_and(|queue| queue.has_waiting())
-    }
-
-    /// If nobody else is at the queue, lets guests in, and moves to `early` all that others have found there for this worker, claimed:
-    /// so it has its place in front of whatever is taken from the queue from then on.
-    pub(crate) fn admit(&mut self, early: &mut Run, cluster: &mut Cluster) -> bool {
-        let Some(mut queue) = self.queue.try_take() else {
-            return false;
-        };
-        if let Some(mut neighbours) = cluster.buckets().neighbours() {
-            neighbours.admit();
-        }
-        while let Some(message) = self.taker.inbox.pop() {
-            early.push(message);
-        }
-        early.extend(queue.left[self.taker.me].drain(..));
-        let mut claims = cluster.claims();
-        for message in early.iter_mut() {
-            claims.claim(message.bucket());
-        }
-        true
+        !self.taker.inbox.is_empty() || self.queue.keeps(self.taker.me) || self.queue.has_waiting()
     }
 
     /// Whether nothing will ever arrive in the queue again; not known while somebody else is at it.
     pub(crate) fn is_gone(&self) -> bool {
-        self.queue
-            .try_take()
-            .is_some_and(|queue| queue.receiver.is_gone())
+        let queue = self.queue.try_take();
+        queue.is_some_and(|queue| queue.sorted.receiver.is_gone())
     }
 }
 
@@ -147,7 +225,7 @@ impl Taker {
     /// unless somebody else is at it. How many it dealt with in all, at most `max`: those that it handed to others count.
     pub(crate) fn receive(
         &mut self,
-        queue: &Baton<Sorted>,
+        queue: &Queue,
         pool: &mut Pool,
         into: &mut Run,
         max: usize,
@@ -170,7 +248,7 @@ impl Taker {
 
     fn poll(
         &mut self,
-        queue: &Baton<Sorted>,
+        queue: &Queue,
         pool: &mut Pool,
         into: &mut Run,
         max: usize,
@@ -182,15 +260,17 @@ impl Taker {
         if !queue.hand_over() {
             return Polled::default();
         }
-        // What others polled before came earlier, and had its place in the mailbox when the baton came to us. Who has
-        // the place in front of it, from another queue, may still be filling that: it will wake us.
-        let earlier = self.inbox.reserved();
-        let found = take_out(&mut self.inbox, into, earlier.min(max));
-        let max = max - found;
-        if found < earlier || max == 0 {
+        let (mut found, all) = self.take_earlier(into, max);
+        if !all {
             return Polled { found, polled: 0 };
         }
-        let polled = queue.receiver.receive(pool, &mut self.unsorted, max);
+        found += queue.take_kept(into, max - found, claims);
+        let max = max - found;
+        if max == 0 {
+            return Polled { found, polled: 0 };
+        }
+        let sorted = &mut *queue.sorted;
+        let polled = sorted.receiver.receive(pool, &mut self.unsorted, max);
         self.sorting.filter.classify(&mut self.unsorted);
         for message in self.unsorted.drain() {
             let bucket = message.bucket();
@@ -198,7 +278,7 @@ impl Taker {
                 into.push(message);
             } else {
                 self.handed += 1;
-                queue.left[self.sorting.owners.lower_of(bucket)].push(message);
+                sorted.left[self.sorting.owners.lower_of(bucket)].push(message);
             }
         }
         queue.hand_over();
@@ -211,12 +291,42 @@ impl Taker {
         }
         Polled { found, polled }
     }
+
+    /// Takes what others polled before, which came earlier, and had its place in the mailbox when the baton came to us; how much, and whether
+    /// that is all. Who has the place in front of it, from another queue, may still be filling that: it will wake us.
+    fn take_earlier(&mut self, into: &mut Run, max: usize) -> (usize, bool) {
+        let earlier = self.inbox.reserved();
+        let found = take_out(&mut self.inbox, into, earlier.min(max));
+        (found, found == earlier)
+    }
+
+    /// Appends up to `max` packets that a queue keeps for this worker; how many.
+    pub(crate) fn collect(
+        &mut self,
+        queue: &Queue,
+        into: &mut Run,
+        max: usize,
+        claims: &mut Claims<'_>,
+    ) -> usize {
+        let Some(mut queue) = queue.try_take() else {
+            return 0;
+        };
+        match self.take_earlier(into, max) {
+            (found, true) => found + queue.take_kept(into, max - found, claims),
+            (found, false) => found,
+        }
+    }
+
+    /// Whether nothing is in the mailbox, or about to be put there.
+    pub(crate) fn has_taken_all(&self) -> bool {
+        self.inbox.reserved() == 0
+    }
 }
 
 /// What one visit to the queue has brought.
 #[derive(Default)]
 struct Polled {
-    /// Packets that others had found before.
+    /// Packets that others had found before, wherever they have lain.
     found: usize,
     /// Packets out of the queue, no matter whose.
     polled: usize,

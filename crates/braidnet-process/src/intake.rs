@@ -1,13 +1,12 @@
 //! How a worker comes by what the device received.
 
-use crate::exchange::{MAILBOX, Mailbox, mailboxes};
-use crate::filtered::{Filtered, Sorted, Sorting, Taker};
+use crate::exchange::{Mailbox, mailboxes};
+use crate::filtered::{Filtered, Queue, Sorting, Taker};
 use crate::leased::Leased;
 use crate::plan::{Classify, PlanError};
 use braidnet_device::{QueuePair, Receiver, Transmitter};
 use braidnet_message::{Message, Pool, Run};
-use braidnet_stream::{Claims, Cluster};
-use braidnet_sync::baton::Baton;
+use braidnet_stream::Claims;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
@@ -97,14 +96,11 @@ impl Share {
         }
     }
 
-    /// Lets guests in while the worker has its turn at its queue; what is on its way to it from there keeps its place in front of
-    /// what they take. Whether that could be done now.
-    pub(crate) fn admit(&mut self, cluster: &mut Cluster) -> bool {
+    /// Where buckets are leased.
+    pub(crate) fn leased(&mut self) -> Option<&mut Leased> {
         match &mut self.intake {
-            Intake::Leased(leased) if leased.early.is_empty() => {
-                leased.own.admit(&mut leased.early, cluster)
-            }
-            _ => false,
+            Intake::Leased(leased) => Some(leased),
+            _ => None,
         }
     }
 
@@ -164,7 +160,7 @@ impl Share {
             Intake::Nothing => false,
             Intake::Own(receiver) => receiver.has_waiting(),
             Intake::Filtered(filtered) => filtered.has_waiting(),
-            Intake::Leased(leased) => leased.own.has_waiting(),
+            Intake::Leased(leased) => leased.has_waiting(),
             Intake::Asked { queue, .. } => queue.with(|receiver| receiver.has_waiting()),
         }
     }
@@ -221,8 +217,8 @@ struct Source {
 
 enum Shareable {
     Alone(Option<Box<dyn Receiver>>),
-    InTurns(Arc<Baton<Sorted>>, Sorting),
-    Leased(Arc<Baton<Sorted>>, Sorting),
+    InTurns(Arc<Queue>, Sorting),
+    Leased(Arc<Queue>, Sorting),
     Asked(Arc<Lock<Box<dyn Receiver>>>, Option<Arc<dyn Classify>>),
 }
 
@@ -247,20 +243,16 @@ impl Sources {
         Ok(Sources { sources, inboxes })
     }
 
-    /// The leased queues by seat, but the one that is this worker's own.
-    fn hosts(&self, own: usize) -> Vec<Option<Arc<Baton<Sorted>>>> {
-        let queues = self.sources.iter().map(|source| match &source.receiver {
-            Shareable::Leased(queue, _) => Some(queue.clone()),
-            _ => None,
-        });
-        let mut queues: Vec<_> = queues.collect();
-        queues[own] = None;
-        // Queues are dealt to the seats in turn.
-        queues
-            .into_iter()
-            .cycle()
-            .take(self.inboxes.len())
-            .collect()
+    /// The leased queues.
+    fn leased(&self) -> Vec<Arc<Queue>> {
+        let queues = self
+            .sources
+            .iter()
+            .filter_map(|source| match &source.receiver {
+                Shareable::Leased(queue, _) => Some(queue.clone()),
+                _ => None,
+            });
+        queues.collect()
     }
 
     /// The share of worker `me` in a queue; `fellow` wakes another that shares it.
@@ -270,11 +262,11 @@ impl Sources {
         me: usize,
         fellow: &Unparker,
     ) -> Result<Share, PlanError> {
-        let hosts = self.hosts(queue);
-        let is_sole = self.inboxes.len() == self.sources.len();
+        let leased = self.leased();
+        let workers = self.inboxes.len();
         let inbox = &mut self.inboxes[me];
         let source = &mut self.sources[queue];
-        let mut filtered = |queue: &Arc<Baton<Sorted>>, sorting: &Sorting, fellow| {
+        let mut filtered = |queue: &Arc<Queue>, sorting: &Sorting, fellow| {
             inbox.take().map(|inbox| Filtered {
                 queue: queue.clone(),
                 taker: Taker {
@@ -293,16 +285,9 @@ impl Sources {
                 filtered(queue, sorting, Some(fellow.clone())).map(Intake::Filtered)
             }
             Shareable::Leased(queue, sorting) => {
+                let is_sole = leased.len() == workers;
                 let own = filtered(queue, sorting, (!is_sole).then(|| fellow.clone()));
-                own.map(|own| {
-                    Intake::Leased(Box::new(Leased {
-                        own,
-                        is_sole,
-                        hosts,
-                        guest_of: Vec::with_capacity(self.inboxes.len()),
-                        early: Run::with_capacity(MAILBOX),
-                    }))
-                })
+                own.map(|own| Intake::Leased(Box::new(Leased::new(own, leased, workers))))
             }
             Shareable::Asked(queue, filter) => Some(Intake::Asked {
                 queue: queue.clone(),
@@ -338,12 +323,12 @@ impl Source {
         let receiver = match manner {
             Manner::Alone => Shareable::Alone(Some(receiver)),
             Manner::InTurns(sorting) => {
-                let sorted = Sorted::new(receiver, ways.to_vec());
-                Shareable::InTurns(Arc::new(Baton::new(sorted)), sorting.clone())
+                let queue = Queue::new(receiver, ways.to_vec());
+                Shareable::InTurns(Arc::new(queue), sorting.clone())
             }
             Manner::Leased(sorting) => {
-                let sorted = Sorted::new(receiver, ways.to_vec());
-                Shareable::Leased(Arc::new(Baton::new(sorted)), sorting.clone())
+                let queue = Queue::new(receiver, ways.to_vec());
+                Shareable::Leased(Arc::new(queue), sorting.clone())
             }
             Manner::Asked(lock, filter) => Shareable::Asked(
                 Arc::new(Lock::new(*lock, LockClass::Queue, receiver)),

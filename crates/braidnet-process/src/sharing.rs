@@ -6,6 +6,7 @@
 
 use crate::exchange::Outward;
 use crate::intake::Share;
+use crate::leased::Leased;
 use braidnet_stream::Cluster;
 use braidnet_wire::time::{Duration, Instant};
 
@@ -116,11 +117,16 @@ impl Manners {
             return;
         };
         neighbours.publish(u64::from(self.is_behind));
-        if neighbours.is_asked() {
+        if self.is_behind && neighbours.is_asked() {
             self.admit(cluster, share, outward);
         } else if self.is_behind && brought.now >= self.called + CALL {
             self.called = brought.now;
             outward.wake_all();
+        } else if neighbours.is_alone()
+            && let Some(leased) = share.leased()
+            && leased.is_kept_for()
+        {
+            leased.keep_no_more();
         }
         if brought.away > 0 {
             self.useful = brought.now;
@@ -147,13 +153,15 @@ impl Manners {
         }
     }
 
-    /// Lets those who ask share the work, if there is enough of it and none of it is on its way down.
+    /// Lets those who ask share the work, as soon as all that has no place in the order of what they will take is done.
     #[cold]
     fn admit(&mut self, cluster: &mut Cluster, share: &mut Share, outward: &Outward) {
-        if !self.is_behind || cluster.is_backed_up() || cluster.is_ready() {
+        let is_kept = share.leased().is_some_and(Leased::keep);
+        if !is_kept || cluster.is_backed_up() || cluster.is_ready() {
             return;
         }
-        if share.admit(cluster) {
+        if let Some(mut neighbours) = cluster.buckets().neighbours() {
+            neighbours.admit();
             self.admitted += 1;
             // Some may have gone to sleep since they asked.
             outward.wake_all();
@@ -173,10 +181,24 @@ impl Manners {
         }
     }
 
-    /// Stops being a guest, where nothing of the host's is under way here; the host is woken, since deadlines may have been
+    /// When it leaves, if being a guest is of no use until then.
+    pub(crate) fn leaves_at(&self) -> Option<Instant> {
+        self.asks.then(|| self.useful + self.times.calm)
+    }
+
+    /// About to sleep: it is nobody's guest then, and nobody need ask it for a share.
+    pub(crate) fn rest(&mut self, cluster: &mut Cluster, share: &mut Share, outward: &Outward) {
+        self.leave(cluster, share, outward);
+        (self.is_behind, self.full_since) = (false, None);
+        if let Some(mut neighbours) = cluster.buckets().neighbours() {
+            neighbours.publish(0);
+        }
+    }
+
+    /// Stops being a guest, where nothing of the host's is under way here, and asking to be one; the host is woken, since deadlines may have been
     /// left to it.
     #[cold]
-    pub(crate) fn leave(&mut self, cluster: &mut Cluster, share: &mut Share, outward: &Outward) {
+    fn leave(&mut self, cluster: &mut Cluster, share: &mut Share, outward: &Outward) {
         if !self.asks {
             return;
         }

@@ -210,7 +210,10 @@ impl Processor for Worker {
         {
             next = Next::Again;
         }
-        next.sooner(self.cluster.deadline().map_or(Next::Idle, Next::At))
+        let at = |at: Option<Instant>| at.map_or(Next::Idle, Next::At);
+        let leaves_at = self.sharing.as_ref().and_then(Manners::leaves_at);
+        next.sooner(at(self.cluster.deadline()))
+            .sooner(at(leaves_at))
     }
 
     fn has_work(&self) -> bool {
@@ -229,7 +232,7 @@ impl Processor for Worker {
 
     fn rest(&mut self) {
         if let Some(sharing) = &mut self.sharing {
-            sharing.leave(&mut self.cluster, &mut self.share, &self.outward);
+            sharing.rest(&mut self.cluster, &mut self.share, &self.outward);
         }
         self.cluster.pool().send_home();
     }
