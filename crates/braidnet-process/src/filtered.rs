@@ -15,7 +15,7 @@
 //! its buckets takes from there before polling. It admits guests then. When it is alone again, each queue leaves in its mailbox what it has
 //! kept, and what comes after that.
 
-use crate::exchange::{MAILBOX, Mailbox, Owners};
+use crate::exchange::{Mailbox, Owners};
 use crate::plan::Classify;
 use braidnet_device::Receiver;
 use braidnet_message::{Message, Pool, Run, fetch};
@@ -25,6 +25,9 @@ use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Packets that are kept for a worker before nobody polls the queue any more until some have been taken: several batches.
+const KEPT: usize = 512;
 
 /// A receive queue that several workers take from.
 pub(crate) struct Queue {
@@ -51,7 +54,10 @@ impl Queue {
         Queue {
             sorted: Baton::new(Sorted {
                 receiver,
-                left: mailboxes.iter().map(|_| Vec::with_capacity(64)).collect(),
+                left: mailboxes
+                    .iter()
+                    .map(|_| Vec::with_capacity(2 * KEPT))
+                    .collect(),
                 kept: vec![false; workers],
                 mailboxes,
             }),
@@ -124,7 +130,7 @@ impl Visit<'_> {
                 have_room &= left.is_empty();
                 continue;
             }
-            have_room &= left.len() < MAILBOX;
+            have_room &= left.len() < KEPT;
             let keeps = &self.keeps[worker];
             if !keeps.load(Ordering::Relaxed) {
                 keeps.store(true, Ordering::Relaxed);

@@ -205,7 +205,8 @@ impl Work {
     }
 
     /// Puts a box by, whose work is done. Boxes stay with whoever does the work, and so pile up with one and run out with another:
-    /// what one has too many of it leaves in `spare`, where others that come by find it, as far as there is room.
+    /// what one has too many of it leaves in `spare`, where others that come by find it. What there is no room for goes back to whoever
+    /// brought it, if that can be.
     pub(crate) fn put_by(&mut self, mut piece: Box<Left<Piece>>, spare: &mut Boxes) {
         let Piece {
             queue,
@@ -214,11 +215,14 @@ impl Work {
             from,
         } = &mut piece.work;
         run.clear();
-        (*queue, *number, *from) = (None, None, None);
+        let from = from.take();
+        (*queue, *number) = (None, None);
         if self.pieces.len() <= PIECES {
             self.pieces.push(piece);
         } else if spare.len() < PIECES {
             spare.push(piece);
+        } else if let Some(seat) = from.filter(|_| from != self.seat) {
+            self.answers.push(Answer { seat, piece });
         }
         while self.pieces.len() < PIECES / 2
             && let Some(piece) = spare.pop()
@@ -314,7 +318,7 @@ impl Answer {
 }
 
 /// Boxes that each processor has at hand.
-pub(crate) const PIECES: usize = 32;
+pub(crate) const PIECES: usize = 128;
 
 /// The numbers that have been drawn for what was taken from the device in this turn.
 #[derive(Default)]
