@@ -2,13 +2,15 @@
 //!
 //! - `floors`: no crate imports upwards or sideways (see [`floors`]).
 //! - `check`: formatting, lints, documentation and floors, in that order, stopping at the first that fails.
+//! - `instructions`: how many instructions a message takes, by layer and by function (see [`instructions`]).
 //! - `schedules`: whole small stacks in orders that seeds draw (see [`schedules`]).
 //! - `sanitize`: Miri and ThreadSanitizer, where the toolchain has them (see [`sanitize`]).
 //!
-//! It changes nothing, and reaches no network but for crates that a build lacks.
+//! It changes nothing but what it builds, and reaches no network but for crates that a build lacks.
 
 mod check;
 mod floors;
+mod instructions;
 mod sanitize;
 mod schedules;
 
@@ -20,6 +22,8 @@ usage: cargo run -p xtask -- <command>
 
   floors   refuse a crate that imports upwards or sideways, or that has no floor
   check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors; stops at the first failure
+  instructions [--architecture LIST] [--json] [-- TTCP FLAGS]
+           instructions per message by layer and function, on one processor [DEMUX figure 8]; needs valgrind
   schedules [SEEDS]
            the equivalence test on threads whose every step a seed puts in its place, over so many seeds
   sanitize Miri and ThreadSanitizer; says SKIPPED and why where the toolchain lacks them";
@@ -30,6 +34,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["floors"] => floors::run(&workspace_root()),
         ["check"] => check::run(&workspace_root()),
+        ["instructions", words @ ..] => instructions::run(&workspace_root(), words),
         ["schedules"] => schedules::run(&workspace_root(), None),
         ["schedules", seeds] => schedules::run(&workspace_root(), Some(seeds)),
         ["sanitize"] => sanitize::run(&workspace_root()),
