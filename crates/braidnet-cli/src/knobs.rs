@@ -4,7 +4,7 @@ use crate::choices::{Switch, one_of};
 use crate::units;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::CongestionControl;
-use braidnet_lab::{Agents, Counts, Order, Perimeter, Share, TtcpConfig, Wait};
+use braidnet_lab::{Agents, Counts, Order, OrderAbove, Perimeter, Share, TtcpConfig, Wait};
 use clap::Args;
 use std::time::Duration;
 
@@ -103,6 +103,10 @@ pub struct Stack {
     #[arg(long, value_name = "NAME", default_value_t = Order::None, value_parser = one_of(Order::ALL, Order::name))]
     order: Order,
 
+    /// An application above the order-free work, and what of TCP's order reaches it [PLP §4.2, fig 11]
+    #[arg(long, value_name = "NAME", default_value_t = OrderAbove::None, value_parser = one_of(OrderAbove::ALL, OrderAbove::name))]
+    order_above: OrderAbove,
+
     /// Most messages taken at once; 1 is how the papers did it [PLP §3]
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().batch)]
     batch: usize,
@@ -148,6 +152,7 @@ impl Knobs {
             one_behind: self.stack.one_behind.is_on(),
             perimeter: self.stack.perimeter,
             order: self.stack.order,
+            order_above: self.stack.order_above,
             batch: self.stack.batch,
             device_queues: self.stack.device_queues,
             agents: self.stack.agents,

@@ -2,8 +2,8 @@
 //! carried it.
 
 use braidnet_lab::{
-    Agents, Counts, Direction, Mode, Order, Perimeter, Presentation, RunResult, Span, Transport,
-    TtcpConfig, Wait, run,
+    Agents, Counts, Direction, Mode, Order, OrderAbove, Perimeter, Presentation, RunResult, Span,
+    Transport, TtcpConfig, Wait, run,
 };
 use braidnet_process::Architecture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,6 +284,46 @@ fn numbers_from_the_device_bring_tcp_nothing_out_of_order() {
             // What is missing for too long is passed over, but not by who waits for it.
             if *order == Order::Waiting {
                 assert_eq!(count(&result, "tcp.out_of_order"), 0, "{perimeter}");
+            }
+        }
+    }
+}
+
+/// An application above the order-free work gets what TCP handed up in that order, unless it has declined it.
+#[test]
+fn order_reaches_an_application_above_the_order_free_work() {
+    for presentation in Presentation::ALL {
+        for order_above in [
+            OrderAbove::Numbered,
+            OrderAbove::Waiting,
+            OrderAbove::Declined,
+        ] {
+            let config = TtcpConfig {
+                presentation: *presentation,
+                order_above,
+                work: Duration::from_micros(1),
+                batch: 4,
+                messages: 1_000,
+                ..smoke()
+            };
+            same_bytes(&config);
+            for (architecture, perimeter) in [
+                (Architecture::Message, Perimeter::Locked),
+                (Architecture::Message, Perimeter::Delegated),
+                (Architecture::Braid, Perimeter::Locked),
+            ] {
+                let config = TtcpConfig {
+                    architecture,
+                    perimeter,
+                    processors: 3,
+                    ..config.clone()
+                };
+                let result = run(&config).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+                assert!(count(&result, "consumer.consumed") > 0, "{config:?}");
+                if order_above != OrderAbove::Declined {
+                    let overtaken = count(&result, "consumer.overtaken");
+                    assert_eq!(overtaken, 0, "{config:?}");
+                }
             }
         }
     }

@@ -283,7 +283,7 @@ impl Cluster {
                 Ok(is_busy) => break is_busy,
                 Err(_) if self.pass.recover(&mut cx, now, &mut self.outer) => {}
                 Err(panic) => {
-                    self.pass.give_numbers_up();
+                    self.pass.give_numbers_up(&mut cx);
                     resume_unwind(panic)
                 }
             }

@@ -39,6 +39,7 @@ pub mod processor;
 pub mod queue;
 mod queues;
 pub mod reserve;
+mod rising;
 mod session;
 pub mod stream;
 mod visit;

@@ -4,6 +4,8 @@ use crate::bucket::BucketId;
 use crate::context::Context;
 use crate::dividing::Divisible;
 use bitflags::bitflags;
+#[cfg(doc)]
+use braidnet_message::Message;
 use braidnet_message::Run;
 use core::any::Any;
 
@@ -72,13 +74,17 @@ bitflags! {
         const SETTLE = 64;
         /// [`Module::expire`].
         const EXPIRE = 128;
+        /// Not a function but a permission: [`Module::core`] takes what comes up to it from order-free functions as it comes, not in the
+        /// order in which it left the core below (PLP §4.2: some applications do not mind). Each message says where it
+        /// belongs.
+        const ANY_ORDER = 256;
     }
 }
 
 impl Stages {
     /// How many of the functions over runs these are.
     pub(crate) fn functions(self) -> usize {
-        self.difference(Stages::SETTLE | Stages::EXPIRE)
+        self.difference(Stages::SETTLE | Stages::EXPIRE | Stages::ANY_ORDER)
             .bits()
             .count_ones() as usize
     }
@@ -116,6 +122,11 @@ impl dyn State {
 /// them run under one entry of the perimeter, which is over when nothing is left to do for the bucket; then
 /// [`settle`](Module::settle) lets each module that worked send what the whole entry made necessary (one
 /// acknowledgment for a run of segments, say).
+///
+/// What two processors carry away from one bucket, one after the other, may overtake each other in order-free functions. A core above these
+/// gets it in the order in which it left all the same, but for one that has declined order
+/// ([`Stages::ANY_ORDER`]). What an order-free function makes for a core belongs to the [bucket](Message::bucket) of what
+/// it was made from.
 pub trait Module: Send + Sync + 'static {
     /// Short name, unique in its stream: prefix of its counters.
     fn name(&self) -> &'static str;

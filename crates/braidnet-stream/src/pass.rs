@@ -158,11 +158,16 @@ impl Pass {
 
     /// Before the processor's end: nobody waits for what it will not bring any more.
     #[cold]
-    pub(crate) fn give_numbers_up(&mut self) {
+    pub(crate) fn give_numbers_up(&mut self, cx: &mut Context<'_>) {
         while let Some((id, number)) = self.work.numbers.take_unused() {
             let shared = self.buckets.find_shared(id.into());
             if let Some(turns) = shared.and_then(|(shared, _)| shared.turns.as_ref()) {
                 turns.pass(number, || ());
+            }
+        }
+        for risen in self.work.give_carrying_up() {
+            if let Some(mut visit) = self.visit(cx, risen.bucket()) {
+                visit.rise(risen);
             }
         }
     }
@@ -259,9 +264,40 @@ impl Pass {
             if !self.work.answers.is_empty() {
                 tail.give_back(&mut self.work.answers);
             }
+            if self.work.is_carrying_up() {
+                self.carry_up(cx, run);
+                next = self::next(cx, urgent, run);
+                continue;
+            }
             next = self::next(cx, self.free, run);
             if next.is_none() {
                 return busy;
+            }
+        }
+    }
+
+    /// Takes what has left shared buckets by an exit to the cores above, box by box. Nothing else waits for any of them; `run` is empty
+    /// before and after.
+    #[inline(never)]
+    fn carry_up(&mut self, cx: &mut Context<'_>, run: &mut Run) {
+        let (ways, cores) = (cx.stream.rising().ways, cx.stream.cores_up());
+        while let Some(id) = self.work.set_out(cx.queues) {
+            while let Some(queue) = next(cx, ways, run) {
+                let Some(site) = cx.stream.site(queue) else {
+                    break;
+                };
+                let direction = site.step.direction;
+                cx.direction = direction;
+                cx.links = &site.links;
+                match site.step.stage {
+                    Stage::Before => site.code.before(direction, run, cx),
+                    Stage::Core | Stage::After => site.code.after(direction, run, cx),
+                }
+                cx.queues.append(site.stay, run);
+            }
+            let risen = self.work.arrive(cx.queues, cores);
+            if let (Some(risen), Some(mut visit)) = (risen, self.visit(cx, id)) {
+                visit.rise(risen);
             }
         }
     }
@@ -347,7 +383,7 @@ impl Pass {
                 })
             }
             Store::Leased(leases) => match leases.find(id) {
-                Some(Found::Alone(shared)) => {
+                Some(Found::Alone(shared)) if !self.work.is_carrying_up() => {
                     let kept = shared.alone();
                     // Somebody who was here when there were guests may have read the clock later.
                     let later = kept.later(cx.now);
@@ -362,6 +398,8 @@ impl Pass {
                     cx.now = read;
                     return;
                 }
+                // What has a number is not overtaken by what has none.
+                Some(Found::Alone(shared)) => Some(&*shared),
                 Some(Found::Shared(shared) | Found::Away(shared)) => Some(shared),
                 None => None,
             },
@@ -424,7 +462,9 @@ impl Pass {
                 }
             }
             Store::Leased(leases) => {
-                if let Some(Found::Alone(shared)) = leases.find(id) {
+                if let Some(Found::Alone(shared)) = leases.find(id)
+                    && !shared.alone().is_inside
+                {
                     let kept = shared.alone();
                     cx.now = kept.later(now);
                     poison::replace(&mut kept.bucket, self.reach.modules, cx);
@@ -445,9 +485,13 @@ impl Pass {
             Store::Shared(perimeters) => perimeters.of(id),
             Store::Private(_) | Store::Leased(_) => u32::from(id.0)..u32::from(id.0) + 1,
         };
-        for id in ids {
-            if let Some(visit) = self.visit(cx, PerimeterId(id)) {
+        for id in ids.map(PerimeterId) {
+            if let Some(visit) = self.visit(cx, id) {
                 visit.bring(None, None);
+            }
+            // The panic may have ended somebody's bringing up.
+            if cx.stream.exits() != 0 && !self.work.unfinished.contains(&id) {
+                self.work.unfinished.push(id);
             }
         }
     }

@@ -29,6 +29,7 @@ use crate::bucket::{Bucket, BucketId, PerimeterId};
 use crate::cluster::ModuleSet;
 use crate::module::ModuleId;
 use crate::queues::MAX_MODULES;
+use crate::rising::rises;
 use crate::stream::Stream;
 use crate::visit::Reach;
 use crate::work::Numbers;
@@ -81,7 +82,10 @@ impl Buckets {
         has: impl Fn(ModuleId) -> bool,
     ) -> Buckets {
         let all = ids(count)
-            .map(|id| SharedBucket::new(Bucket::open(id, stream, &has), exclusion, arrival))
+            .map(|id| {
+                let bucket = Bucket::open(id, stream, &has);
+                SharedBucket::new(bucket, exclusion, arrival, rises(stream))
+            })
             .collect();
         Buckets(Store::Shared(Perimeters::whole(stream, all)))
     }
@@ -114,6 +118,7 @@ impl Buckets {
                     bucket,
                     Exclusion::Delegation,
                     Arrival::Numbered,
+                    rises(stream),
                 ))
             };
             ids(count)
@@ -216,7 +221,7 @@ impl Perimeters {
         let shared = |id: BucketId, place: usize, module: ModuleId| {
             let mut bucket = Bucket::open(id, stream, |other| other == module);
             bucket.perimeter = PerimeterId(u32::from(id.0) * modules.len() as u32 + place as u32);
-            SharedBucket::new(bucket, exclusion, Arrival::AsItComes)
+            SharedBucket::new(bucket, exclusion, Arrival::AsItComes, Box::default())
         };
         Perimeters {
             all: (ids(count))

@@ -7,7 +7,7 @@ use crate::module::{Direction, Module, ModuleId, Stages};
 use crate::queues::{MAX_MODULES, QueueId, Stage};
 use core::fmt;
 use std::sync::Arc;
-use wiring::Wiring;
+use wiring::{Rising, Wiring};
 
 /// A wired stream. It holds no state of the data path and is shared by every processor that turns a part of it.
 pub struct Stream {
@@ -17,6 +17,7 @@ pub struct Stream {
     cores: u64,
     downward: u64,
     free: u64,
+    rising: Rising,
     /// The modules that settle, as a mask.
     settling: u32,
 }
@@ -160,6 +161,7 @@ impl std::error::Error for StreamError {}
 pub struct StreamBuilder {
     modules: Vec<Box<dyn Module>>,
     links: Vec<(ModuleId, ModuleId)>,
+    waits_above: bool,
 }
 
 impl StreamBuilder {
@@ -178,6 +180,13 @@ impl StreamBuilder {
     /// ones; a module with no upper link has the stream's head there, one with no lower link the tail.
     pub fn link(&mut self, below: ModuleId, above: ModuleId) -> &mut Self {
         self.links.push((below, above));
+        self
+    }
+
+    /// Has processors that bring something to a core above order-free functions wait until what left the bucket before it has been
+    /// brought (PLP §4.2). Else nobody waits. The order is the same; this is there to be measured.
+    pub fn waiting_above(&mut self) -> &mut Self {
+        self.waits_above = true;
         self
     }
 
@@ -296,7 +305,9 @@ impl StreamBuilder {
             Stage::Before => Some(step.module) > highest_core,
             Stage::After => Some(step.module) >= highest_core,
         };
+        let rising = Rising::of(&sites, &stages, &entries, self.waits_above);
         Stream {
+            rising,
             free: mask(&|step| step.direction == Direction::Up && above(step)),
             cores: mask(&|step| step.stage == Stage::Core),
             downward: mask(&|step| step.direction == Direction::Down) | QueueId::TAIL.bit(),
@@ -416,6 +427,23 @@ impl Stream {
     #[inline]
     pub(crate) fn free(&self) -> u64 {
         self.free
+    }
+
+    /// The queues by which what a core makes leaves upwards for order-free functions with a core above them that takes it in order only, as a
+    /// mask.
+    #[inline]
+    pub(crate) fn exits(&self) -> u64 {
+        self.rising.exits
+    }
+
+    /// What there is to know about these.
+    pub(crate) fn rising(&self) -> &Rising {
+        &self.rising
+    }
+
+    /// The queues of all cores on the way up, as a mask.
+    pub(crate) fn cores_up(&self) -> u64 {
+        self.cores & !self.downward
     }
 
     /// Where a message enters `module` in this direction.

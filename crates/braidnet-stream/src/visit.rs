@@ -7,6 +7,7 @@ use crate::module::ModuleId;
 use crate::pass::Came;
 use crate::perimeter::shared::{Guarded, Inside, Kept, PATIENCE, Piece, SharedBucket};
 use crate::poison;
+use crate::rising;
 use crate::session::Session;
 use crate::stream::Stream;
 use crate::work::Work;
@@ -83,7 +84,7 @@ impl<'c> Visit<'_, 'c> {
         self.bring_piece(piece);
     }
 
-    pub(crate) fn bring_piece(mut self, piece: Box<Left<Piece>>) {
+    pub(crate) fn bring_piece(&mut self, piece: Box<Left<Piece>>) {
         match &self.shared.inside {
             Inside::Locked(lock) => lock.with(|guarded| self.arrive(guarded, piece)),
             Inside::Delegated(delegated) => {
@@ -101,9 +102,10 @@ impl<'c> Visit<'_, 'c> {
             let entry = delegated.resume(BOUND, |guarded, piece| self.arrive(guarded, piece));
             self.leave(entry);
         }
+        self.rise_on();
     }
 
-    fn leave(&mut self, entry: Entry) {
+    pub(crate) fn leave(&mut self, entry: Entry) {
         if entry == Entry::Unfinished && !self.work.unfinished.contains(&self.id) {
             self.work.unfinished.push(self.id);
         }
@@ -170,6 +172,10 @@ impl<'c> Visit<'_, 'c> {
                 .take_left(|queue, message| queues.push(queue, message));
         }
         let before = self.cx.queues.count(outgoing);
+        let rises = &*self.shared.rises;
+        if !rises.is_empty() {
+            rising::mark(rises, self.cx.queues, &mut self.work.marks);
+        }
         // Another processor that was here before may have read the clock later.
         let later = kept.later(self.cx.now);
         let read = core::mem::replace(&mut self.cx.now, later);
@@ -184,6 +190,9 @@ impl<'c> Visit<'_, 'c> {
         }
         .run_only(came, self.inner);
         kept.is_inside = false;
+        if !rises.is_empty() {
+            self.work.ascend(rises, self.cx.queues, self.id);
+        }
         self.cx.now = read;
         if draining || self.cx.queues.count(outgoing) == before {
             return;

@@ -6,6 +6,7 @@ use crate::groups::Groups;
 use crate::pass::Came;
 use crate::perimeter::shared::{Boxes, Piece, SharedBucket};
 use crate::queues::{QueueId, Queues, reserve};
+use crate::rising::{Ascent, Held};
 use crate::stream::{Step, Stream};
 use crate::wheel::{TimerId, Wheel};
 use braidnet_message::{Message, Run};
@@ -36,6 +37,12 @@ pub(crate) struct Work {
     pub(crate) draining: Vec<PerimeterId>,
     /// Shared perimeters in which work has been left undone, for this processor to go on with.
     pub(crate) unfinished: Vec<PerimeterId>,
+    /// What this processor carries up from shared buckets: see [`rising`](crate::rising).
+    pub(crate) ascents: VecDeque<Ascent>,
+    /// What of it found no place.
+    pub(crate) held: Vec<Held>,
+    /// How much waited in the exits before an entry.
+    pub(crate) marks: Vec<usize>,
     pub(crate) numbers: Numbers,
     /// Boxes for work that is brought to shared buckets.
     pieces: Boxes,
@@ -61,6 +68,9 @@ impl Work {
             inside: 0,
             draining: Vec::with_capacity(64),
             unfinished: Vec::with_capacity(64),
+            ascents: VecDeque::with_capacity(64),
+            held: Vec::new(),
+            marks: Vec::with_capacity(8),
             numbers: Numbers::default(),
             pieces: Vec::new(),
             seat: None,
@@ -202,6 +212,13 @@ impl Work {
             piece.work.run.take_over(run);
         }
         piece
+    }
+
+    /// Puts an empty box by.
+    pub(crate) fn put_aside(&mut self, piece: Box<Left<Piece>>) {
+        if self.pieces.len() <= PIECES {
+            self.pieces.push(piece);
+        }
     }
 
     /// Puts a box by, whose work is done. Boxes stay with whoever does the work, and so pile up with one and run out with another:

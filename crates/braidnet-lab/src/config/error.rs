@@ -90,6 +90,16 @@ pub enum ConfigError {
         "under function processors share in the work on one message: it needs work that can be divided (a time of work for each message)"
     )]
     NothingToDivide,
+    /// Order above TCP, where nothing comes from there.
+    #[error(
+        "order above TCP is kept, or declined, where a stack receives streams: it needs transport tcp, direction receive or both, and mode bulk"
+    )]
+    NothingInOrder,
+    /// Order above TCP, where each module has a perimeter.
+    #[error(
+        "order above TCP is lost where the perimeter of a connection is left, and each module has its own: choose a perimeter for a connection or stream"
+    )]
+    OrderByModule,
     /// A mix of one.
     #[error("one connection has all messages: a skewed mix needs at least two")]
     NothingToMix,

@@ -9,8 +9,8 @@ mod words;
 pub use error::ConfigError;
 pub use share::{NoShare, Share};
 pub use words::{
-    Agents, Counts, Direction, Mode, Order, Perimeter, Presentation, Span, Transport, UnknownWord,
-    Wait,
+    Agents, Counts, Direction, Mode, Order, OrderAbove, Perimeter, Presentation, Span, Transport,
+    UnknownWord, Wait,
 };
 
 use crate::content::NUMBER_BYTES;
@@ -82,6 +82,8 @@ pub struct TtcpConfig {
     pub span: Span,
     /// What of the order of arrival reaches TCP under `message`.
     pub order: Order,
+    /// What of TCP's order reaches an application above all else that a stack has that receives.
+    pub order_above: OrderAbove,
     /// Most messages that are taken from one place at once, 1 to 1,024.
     pub batch: usize,
     /// How many queues the device has: 1 to as many as processors take from it.
@@ -131,6 +133,7 @@ impl Default for TtcpConfig {
             perimeter: Perimeter::Locked,
             span: Span::Connection,
             order: Order::None,
+            order_above: OrderAbove::None,
             batch: 64,
             device_queues: 1,
             agents: Agents::Threads,
@@ -273,6 +276,13 @@ impl TtcpConfig {
         }
         if !self.work.is_zero() && (self.mode == Mode::Echo || self.direction == Direction::Send) {
             return Err(ConfigError::NobodyWorks);
+        }
+        let receives = self.mode == Mode::Bulk && self.direction != Direction::Send;
+        if self.order_above != OrderAbove::None && (self.transport == Transport::Udp || !receives) {
+            return Err(ConfigError::NothingInOrder);
+        }
+        if self.order_above != OrderAbove::None && self.span == Span::QueuePair {
+            return Err(ConfigError::OrderByModule);
         }
         if self.skew.is_some() && self.connections < 2 {
             return Err(ConfigError::NothingToMix);

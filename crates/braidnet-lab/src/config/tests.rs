@@ -162,6 +162,23 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                order_above: OrderAbove::Numbered,
+                transport: Transport::Udp,
+                ..good()
+            },
+            "order above TCP is kept, or declined, where a stack receives streams: it needs transport tcp, direction receive or both, and mode bulk",
+        ),
+        (
+            TtcpConfig {
+                architecture: Architecture::Message,
+                span: Span::QueuePair,
+                order_above: OrderAbove::Declined,
+                ..good()
+            },
+            "order above TCP is lost where the perimeter of a connection is left, and each module has its own: choose a perimeter for a connection or stream",
+        ),
+        (
+            TtcpConfig {
                 span: Span::Stream,
                 ..good()
             },

@@ -129,6 +129,19 @@ impl Order {
 }
 
 words! {
+    /// What of TCP's order reaches an application above the order-free work, whose critical section counts what comes (PLP §4.2).
+    OrderAbove, "order above TCP", "none, declined, waiting or numbered":
+    /// There is none: the order-free work is all there is.
+    None = "none",
+    /// It has declined order, and takes messages, with their places in the stream, as they come.
+    Declined = "declined",
+    /// What leaves TCP gets numbers, and whoever comes early waits for its turn.
+    Waiting = "waiting",
+    /// What leaves TCP gets numbers, and goes on in the order of these; nobody waits.
+    Numbered = "numbered",
+}
+
+words! {
     /// Which way the messages go.
     Direction, "direction", "receive, send or both":
     /// Up the stack, from a simulated sender.

@@ -12,6 +12,7 @@
 //! Each counts what it has received under `bytes`, `hash` and `samples`, in the counters of its processor.
 
 pub(crate) mod compose;
+pub(crate) mod consumer;
 pub(crate) mod datagrams;
 pub(crate) mod echo;
 pub(crate) mod records;

@@ -6,6 +6,7 @@ use braidnet_stream::dividing::MAX_PIECES;
 use braidnet_stream::{Context, Counter, Direction, Divisible, Module, Stages};
 use braidnet_sync::clock::Clock;
 use core::hint::black_box;
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// The module on top of whatever receives. It looks at a word of every cache line of a message and then goes on mixing what it
@@ -18,6 +19,8 @@ use std::time::Duration;
 pub(crate) struct Work {
     /// Steps for 2^20 bytes.
     steps: u64,
+    /// Whether there is a module above for what has been worked on.
+    hands_on: bool,
 }
 
 const BYTES: Counter = Counter(0);
@@ -36,13 +39,14 @@ const ROUNDS: usize = 9;
 
 impl Work {
     /// As much for `size` bytes as fills `time` on this machine, the looking included.
-    pub(crate) fn filling(time: Duration, size: usize) -> Work {
+    pub(crate) fn filling(time: Duration, size: usize, hands_on: bool) -> Work {
         let looked = vec![1; size.min(CALIBRATED_BYTES)];
         let look = quickest(|| look_at(0, &looked)) * size as f64 / looked.len().max(1) as f64;
         let step = quickest(|| go_on(0, CALIBRATED_STEPS)) / CALIBRATED_STEPS as f64;
         let steps = (time.as_nanos() as f64 - look).max(0.0) / step;
         Work {
             steps: (steps * (1 << 20) as f64 / size.max(1) as f64).round() as u64,
+            hands_on,
         }
     }
 
@@ -58,14 +62,14 @@ impl Work {
         go_on(found, self.steps_for(part.len()))
     }
 
-    /// The work for one message: the sum over its pieces.
-    fn on_whole(&self, message: Message) -> u64 {
+    /// The work for one message: the sum over its pieces, and the message.
+    fn on_whole(&self, message: Message) -> (u64, Option<Message>) {
         let mut sum = 0u64;
         let pieces = pieces(&message);
         let (divided, parts) = message.divide(pieces);
         let worked = parts.inspect(|part| sum = sum.wrapping_add(self.on(part)));
-        drop(divided.join(worked));
-        sum
+        let whole = divided.join(worked);
+        (sum, whole)
     }
 }
 
@@ -109,6 +113,11 @@ fn quickest(mut round: impl FnMut() -> u64) -> f64 {
     rounds.min().unwrap_or(0).max(1) as f64
 }
 
+thread_local! {
+    /// Empty between calls; kept for its memory.
+    static WORKED: RefCell<Run> = const { RefCell::new(Run::new()) };
+}
+
 impl Module for Work {
     fn name(&self) -> &'static str {
         "work"
@@ -128,12 +137,19 @@ impl Module for Work {
 
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let (mut bytes, mut steps, mut hash) = (0, 0, 0u64);
-        for message in run.drain() {
-            let len = message.total_len();
-            hash = hash.wrapping_add(self.on_whole(message));
-            bytes += len as u64;
-            steps += self.steps_for(len);
-        }
+        WORKED.with_borrow_mut(|worked| {
+            for message in run.drain() {
+                let len = message.total_len();
+                let (sum, whole) = self.on_whole(message);
+                hash = hash.wrapping_add(sum);
+                bytes += len as u64;
+                steps += self.steps_for(len);
+                if let Some(whole) = whole.filter(|_| self.hands_on) {
+                    worked.push(whole);
+                }
+            }
+            run.append(worked);
+        });
         count(bytes, steps, hash, cx);
     }
 }
@@ -161,7 +177,7 @@ impl Divisible for Work {
         let sum: u128 = results.iter().sum();
         let len = message.total_len();
         count(len as u64, self.steps_for(len), sum as u64, cx);
-        None
+        self.hands_on.then_some(message)
     }
 }
 
@@ -172,7 +188,10 @@ mod tests {
 
     #[test]
     fn a_message_gets_what_its_bytes_are_worth_and_every_line_of_it_matters() {
-        let work = Work { steps: 500 << 8 };
+        let work = Work {
+            steps: 500 << 8,
+            hands_on: false,
+        };
         assert_eq!(
             [0, 2048, 4096].map(|len| work.steps_for(len)),
             [0, 250, 500]
@@ -181,7 +200,7 @@ mod tests {
         let mut bytes = vec![7; 4096];
         let mut seen = Vec::new();
         for line in 0..=bytes.len() / LINE_BYTES {
-            seen.push(work.on_whole(pool.copy_from_slice(0, &bytes).unwrap()));
+            seen.push(work.on_whole(pool.copy_from_slice(0, &bytes).unwrap()).0);
             if let Some(byte) = bytes.get_mut(line * LINE_BYTES) {
                 *byte = 8;
             }
@@ -194,7 +213,10 @@ mod tests {
 
     #[test]
     fn in_pieces_comes_what_comes_of_the_whole() {
-        let work = Work { steps: 500 << 8 };
+        let work = Work {
+            steps: 500 << 8,
+            hands_on: false,
+        };
         let mut pool = Pool::new(&Arena::new(1 << 20));
         for len in [0, 1, 1000, 4096, 30_000] {
             let bytes: Vec<u8> = (0..len).map(|n: usize| (n * 7) as u8).collect();
@@ -210,14 +232,15 @@ mod tests {
                 .rev()
                 .map(|part| work.work(Stages::BEFORE_UP, part));
             let sum: u128 = results.sum();
-            assert_eq!(sum as u64, whole);
+            assert_eq!(sum as u64, whole.0);
             assert!(divided.join(parts).is_some());
         }
     }
 
     #[test]
     fn twice_the_time_is_twice_the_steps() {
-        let steps = |micros| Work::filling(Duration::from_micros(micros), 4096).steps_for(4096);
+        let steps =
+            |micros| Work::filling(Duration::from_micros(micros), 4096, false).steps_for(4096);
         // Other tests are running: of the machine's speed only so much can be said.
         assert!(steps(400) > steps(20), "more time is more steps");
         assert_eq!(steps(0), 0);

@@ -1,10 +1,11 @@
 //! Which modules and applications stand on a stack.
 
 use super::host::Stack;
-use crate::config::{Direction, Presentation, Transport, TtcpConfig};
+use crate::config::{Direction, OrderAbove, Presentation, Transport, TtcpConfig};
 use crate::content::Content;
 use crate::load::Numbers;
 use crate::load::compose::Compose;
+use crate::load::consumer::Consumer;
 use crate::load::datagrams::{
     DatagramClient, DatagramEcho, DatagramSink, DatagramSource, datagram_records,
 };
@@ -41,25 +42,36 @@ pub(super) fn receiving(
     scope: Scope,
 ) -> ModuleId {
     let works = !config.work.is_zero();
+    let consumes = config.order_above != OrderAbove::None;
+    let hands_on = works || consumes;
     let (below, receiver) = match (config.transport, config.presentation) {
         (Transport::Udp, presentation) => {
-            let sink = DatagramSink::new(numbers, scope, presentation, works);
+            let sink = DatagramSink::new(numbers, scope, presentation, hands_on);
             (layout.udp, stream.module(sink))
         }
         (Transport::Tcp, Presentation::None) => {
-            let sink = Sink::new(numbers, scope, works);
+            let sink = Sink::new(numbers, scope, hands_on);
             (layout.tcp, stream.module(sink))
         }
         (Transport::Tcp, Presentation::Xdr) => {
-            let samples = Samples::new(numbers, scope, works);
+            let samples = Samples::new(numbers, scope, hands_on);
             let records = Records::new(config.size as u32, samples);
             (layout.tcp, stream.module(records))
         }
     };
     stream.link(below, receiver);
+    let mut top = receiver;
     if works {
-        let work = stream.module(Work::filling(config.work, config.size));
-        stream.link(receiver, work);
+        let work = stream.module(Work::filling(config.work, config.size, consumes));
+        stream.link(top, work);
+        top = work;
+    }
+    if consumes {
+        let consumer = stream.module(Consumer::new(config));
+        stream.link(top, consumer);
+    }
+    if config.order_above == OrderAbove::Waiting {
+        stream.waiting_above();
     }
     receiver
 }

@@ -11,10 +11,11 @@ use braidnet::{Stack, StackConfig};
 use braidnet_device::{Capabilities, Device, memory};
 use braidnet_inet::tcp::{Tcp, TcpConfig, TcpLocks};
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig};
-use braidnet_message::{Arena, Pool};
+use braidnet_message::{Arena, Pool, Run};
 use braidnet_process::{Architecture, NoApplication, Plan, Sharing, Worker};
-use braidnet_stream::{Arrival, Exclusion, Extent};
-use braidnet_stream::{Counters, Stream};
+use braidnet_stream::{
+    Arrival, Context, Counters, Direction, Exclusion, Extent, Module, Stages, Stream,
+};
 use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::{Parker, Unparker};
 use braidnet_tcp::Config;
@@ -38,6 +39,8 @@ pub struct Setup {
     pub length: Length,
     pub seed: u64,
     pub planted: Option<Planted>,
+    /// Whether an order-free function stands between TCP and the services.
+    pub between: bool,
 }
 
 impl Setup {
@@ -63,6 +66,7 @@ impl Setup {
             length: Length::Whole,
             seed: 1,
             planted: None,
+            between: false,
         };
         let locked = LockKind::all().into_iter().map(Exclusion::Lock);
         let mut all = Vec::new();
@@ -111,6 +115,7 @@ impl Setup {
         Setup {
             seed,
             queues,
+            between: seed % 2 == 1,
             ..self
         }
     }
@@ -242,6 +247,25 @@ impl Bench {
     }
 }
 
+/// Order-free, and now and then slow: what comes of one run may overtake what came of another.
+struct Between;
+
+impl Module for Between {
+    fn name(&self) -> &'static str {
+        "between"
+    }
+
+    fn stages(&self) -> Stages {
+        Stages::BEFORE_UP
+    }
+
+    fn before(&self, _: Direction, run: &mut Run, _: &mut Context<'_>) {
+        for _ in 0..run.iter().map(|message| message.position() % 3).sum() {
+            std::thread::yield_now();
+        }
+    }
+}
+
 fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) -> Plan {
     let interface = Interface::new(InterfaceConfig {
         addresses: vec![(NEAR, None)],
@@ -276,9 +300,13 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
         inet.stream.link(below, cipher);
         below = cipher;
     }
-    let top = inet
-        .stream
-        .module(Recorder::new(book, setup.planted, paced));
+    if setup.between {
+        let between = inet.stream.module(Between);
+        inet.stream.link(below, between);
+        below = between;
+    }
+    let recorder = Recorder::new(book, setup.planted, paced);
+    let top = inet.stream.module(recorder);
     inet.stream.link(below, top);
     Plan {
         stream: inet.stream.build().expect("the modules can be wired"),

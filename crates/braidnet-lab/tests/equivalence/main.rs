@@ -13,6 +13,8 @@
 //!   processors, and suspended at any time.
 //! - **On threads whose every step a seed puts in its place** (`--cfg shuttle`, `cargo run -p xtask -- schedules`): the same.
 //!
+//! In half of all an order-free function stands between TCP and the services.
+//!
 //! `BRAIDNET_SEEDS=100 cargo test -p braidnet-lab --test equivalence` tries more schedules than the usual few.
 
 mod bench;
@@ -282,6 +284,8 @@ fn threads_do_the_same() {
     for processors in [1, 2, 3] {
         for setup in Setup::all(processors) {
             for agents in [Agents::Threads, tasks_on(2)] {
+                let between = agents == Agents::Threads;
+                let setup = Setup { between, ..setup };
                 assert_does_the_same(&reference, &setup, agents, false);
             }
         }
@@ -297,7 +301,12 @@ fn too_many_agents_suspended_again_and_again_do_the_same() {
     assert!(all.iter().any(|setup| setup.sharing == Setup::EAGER));
     for setup in all {
         for seed in 0..seeds() {
-            let setup = Setup { seed, ..setup };
+            let between = seed % 2 == 1;
+            let setup = Setup {
+                seed,
+                between,
+                ..setup
+            };
             for agents in [Agents::Threads, tasks_on(3), tasks_on(1)] {
                 assert_does_the_same(&reference, &setup, agents, true);
             }

@@ -2,6 +2,7 @@
 
 use crate::bucket::{Bucket, BucketId};
 use crate::queues::QueueId;
+use crate::rising::Rise;
 use crate::work::PIECES;
 use braidnet_message::{Message, Run};
 use braidnet_sync::blocking_order::BlockingOrder;
@@ -66,6 +67,8 @@ pub(crate) struct SharedBucket {
     numbers: Option<Tickets>,
     /// Where whoever comes before its turn waits, if that is how order is kept.
     pub(crate) turns: Option<BlockingOrder>,
+    /// One for each exit of the stream's.
+    pub(crate) rises: Box<[Rise]>,
 }
 
 #[expect(
@@ -123,7 +126,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_micros(100);
 
 impl SharedBucket {
     /// A bucket that this keeps apart and in order.
-    pub(crate) fn new(bucket: Bucket, exclusion: Exclusion, arrival: Arrival) -> SharedBucket {
+    pub(crate) fn new(
+        bucket: Bucket,
+        exclusion: Exclusion,
+        arrival: Arrival,
+        rises: Box<[Rise]>,
+    ) -> SharedBucket {
         let order = match arrival {
             Arrival::AsItComes | Arrival::Waiting => None,
             Arrival::Numbered => Some(Rejoin::new(PLACES)),
@@ -149,6 +157,7 @@ impl SharedBucket {
             drain: Drain::new(),
             outbox: Lock::new(LockKind::Adaptive, LockClass::Queue, outbox),
             numbers: (arrival != Arrival::AsItComes).then(Tickets::default),
+            rises,
             turns: (arrival == Arrival::Waiting).then(|| BlockingOrder::new(WAITING_PLACES)),
         }
     }

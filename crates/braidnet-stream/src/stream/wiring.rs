@@ -1,6 +1,6 @@
 //! Which function comes after which.
 
-use super::Step;
+use super::{Entry, Site, Step};
 use crate::module::{Direction, ModuleId, Stages};
 use crate::queues::{QueueId, Stage};
 
@@ -107,5 +107,61 @@ const fn stage_bits(direction: Direction) -> [Stages; 3] {
     match direction {
         Direction::Up => [Stages::BEFORE_UP, Stages::CORE_UP, Stages::AFTER_UP],
         Direction::Down => [Stages::BEFORE_DOWN, Stages::CORE_DOWN, Stages::AFTER_DOWN],
+    }
+}
+
+/// The ways up from a core, over order-free functions, to another core that takes what comes in order only.
+pub(crate) struct Rising {
+    /// The queues in which the ways begin, as a mask.
+    pub(crate) exits: u64,
+    /// All queues on them, as a mask.
+    pub(crate) ways: u64,
+    /// Whether processors wait for their turns at the end of them.
+    pub(crate) waits: bool,
+}
+
+impl Rising {
+    pub(super) fn of(sites: &[Site], stages: &[Stages], entries: &[Entry], waits: bool) -> Rising {
+        let is_up = |site: &Site| site.step.direction == Direction::Up;
+        let is_core = |site: &Site| site.step.stage == Stage::Core;
+        let next = |site: &Site| {
+            let links = site.links.up.iter().collect::<Vec<_>>();
+            links.into_iter().chain([site.stay])
+        };
+        // Each leads to higher ones only.
+        let mut leads_to_core = 0u64;
+        for (index, site) in sites
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(_, site)| is_up(site))
+        {
+            let leads = if is_core(site) {
+                !stages[site.step.module.index()].contains(Stages::ANY_ORDER)
+            } else {
+                next(site).any(|queue| queue.is_in(leads_to_core))
+            };
+            leads_to_core |= u64::from(leads) << index;
+        }
+        let cores = sites.iter().filter(|site| is_core(site));
+        let order_free = sites.iter().filter(|site| is_up(site) && !is_core(site));
+        let order_free = order_free.fold(0, |mask, site| mask | site.queue.bit());
+        let exits = cores
+            .flat_map(|site| {
+                let made = entries[site.step.module.index()].core_links.up.iter();
+                made.chain(is_up(site).then_some(site.stay))
+            })
+            .fold(0, |mask, queue| mask | queue.bit())
+            & order_free
+            & leads_to_core;
+        let mut ways = exits;
+        for site in sites.iter().filter(|site| !is_core(site)) {
+            if site.queue.is_in(ways) {
+                ways |= next(site).fold(0, |mask, queue| mask | queue.bit())
+                    & order_free
+                    & leads_to_core;
+            }
+        }
+        Rising { exits, ways, waits }
     }
 }
