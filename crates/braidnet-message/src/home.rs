@@ -12,6 +12,7 @@ use crate::arena::{Arena, Slab};
 use crate::away::Foreign;
 use crate::keeping::Store;
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
+use crate::reserve::Reserve;
 use crate::returns::{Linked, Returns};
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
@@ -55,6 +56,8 @@ struct Local {
     /// Nodes of other homes that were freed here; those that stay belong to homes with the same arena, and are at most as many
     /// of a class as lie in a slab.
     foreign: Foreign,
+    /// What is kept back for need.
+    reserve: Reserve,
     /// The pool bound on this thread before this one.
     below: Cell<*const Home>,
     /// Guards that bind the pool here: none exactly while `bound` is null. More than one, or one too many, only where a caller has exchanged the pool behind a
@@ -74,7 +77,8 @@ struct Fresh {
     nodes: usize,
 }
 
-/// How scarce a pool's buffers are, as whoever keeps a reserve of them has found. The pool itself makes no difference.
+/// How scarce a pool's buffers are, as whoever [fills its reserve](crate::Pool::fill_reserve) has found, or the pool itself when it
+/// had to draw on that. What is handed out does not depend on it: it is for those who can do with less.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Scarcity {
@@ -131,6 +135,7 @@ impl Home {
                 free: [const { Cell::new(None) }; CLASSES],
                 fresh: core::array::from_fn(|_| Cell::new(fresh)),
                 foreign: Foreign::none(),
+                reserve: Reserve::default(),
                 below: Cell::new(null()),
                 guards: Cell::new(0),
                 slabs: Cell::new(Vec::new()),
@@ -179,8 +184,14 @@ impl Home {
         self.local.scarcity.load(Ordering::Relaxed)
     }
 
-    pub fn set_scarcity(&self, scarcity: Scarcity) {
-        self.local.scarcity.store(scarcity as u8, Ordering::Relaxed);
+    /// Likewise.
+    pub fn set_scarcity_to(&self, scarcity: u8) {
+        self.local.scarcity.store(scarcity, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.local.reserve
     }
 
     /// Nodes that could not be handed out.
@@ -206,13 +217,26 @@ impl Home {
         Some(node)
     }
 
-    /// Takes a node when the free list of `class` is empty: of a larger class if the arena is spent; `None` if there is none.
+    /// Takes a node when the free list of `class` is empty: of a larger class if the arena is spent, and of the reserve if there is
+    /// no other; `None` if there is none.
     #[cold]
     #[inline(never)]
     pub fn take_elsewhere(&self, class: usize) -> Option<NonNull<Node>> {
-        let node = self.refill(class)?;
+        let node = self
+            .refill(class)
+            .or_else(|| self.draw_on_reserve(class))
+            .or_else(|| self.refuse())?;
         add(&self.local.counts.allocated, 1);
         Some(node)
+    }
+
+    /// Takes a node for the reserve, which must not come out of that; being without one is nothing to be counted.
+    pub(crate) fn take_unreserved(&self, class: usize) -> Option<NonNull<Node>> {
+        self.take(class).or_else(|| {
+            let node = self.refill(class)?;
+            add(&self.local.counts.allocated, 1);
+            Some(node)
+        })
     }
 
     /// Takes the newest free node of `class`.
@@ -265,14 +289,11 @@ impl Home {
         at_hand(class)
             .or_else(|| self.grow(class).and_then(|()| self.carve(class)))
             .or_else(|| (class + 1..CLASSES).find_map(at_hand))
-            .or_else(|| self.refuse())
     }
 
     /// Takes a node from the store that is there instead of caches: of a larger class if the arena is spent.
     fn take_from_store(&self, store: &Lock<Store>, class: usize) -> Option<NonNull<Node>> {
-        let node = (class..CLASSES)
-            .find_map(|class| self.known.arena.take_from(store, class))
-            .or_else(|| self.refuse())?;
+        let node = (class..CLASSES).find_map(|class| self.known.arena.take_from(store, class))?;
         add(&self.local.counts.common, 1);
         Some(node)
     }
@@ -468,6 +489,7 @@ impl Home {
         if !home.shared.bound.load(Ordering::Acquire).is_null() {
             return;
         }
+        home.spend_reserve();
         home.send_all_away();
         home.push_all(home.shared.returns.close());
         let out = home.local.counts.carved.get() as i64 - home.free_nodes() as i64;

@@ -53,7 +53,8 @@
 //!
 //! A pool takes its whole return stack with one swap when it is bound, and when a free list is empty. As nodes are only ever pushed singly or in
 //! chains and taken all together, the stack needs no protection against a top that went and came back. A pool takes new memory from
-//! the arena only when list and stack are empty, and a larger block when the arena is spent.
+//! the arena only when list and stack are empty, and a larger block when the arena is spent. Last it draws on its
+//! [reserve](Pool::fill_reserve), if that is not withheld.
 //!
 //! A home is a heap object that its pool, the nodes carved from it and the guards that bind it point to. It is freed, with its
 //! slabs, by the last of them: a pool that is dropped closes its return stack, and from then on nodes that come back are not
@@ -97,6 +98,8 @@ mod metadata;
 mod node;
 #[cfg(not(loom))]
 mod pool;
+#[cfg(not(loom))]
+mod reserve;
 #[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]

@@ -202,7 +202,44 @@ impl Pool {
 
     /// Says how scarce they are: for whoever keeps a reserve of them.
     pub fn set_scarcity(&mut self, scarcity: Scarcity) {
-        self.home().set_scarcity(scarcity);
+        self.home().set_scarcity_to(scarcity as u8);
+    }
+
+    /// Keeps buffers for `size` bytes back until there are `buffers`, or no more to be had; how many there are.
+    ///
+    /// They are handed out one by one, for whatever they are large enough, when there is nothing else: what frees memory needs some.
+    /// From when there is nothing else buffers are [`Short`](Scarcity::Short), until whoever fills the reserve says otherwise. None if `size` is more
+    /// than [`MAX_BLOCK`](crate::MAX_BLOCK).
+    ///
+    /// ```
+    /// use braidnet_message::{Arena, Pool, Scarcity};
+    ///
+    /// let mut pool = Pool::new(&Arena::new(1 << 20));
+    /// pool.fill_reserve(1, 1500);
+    /// // What can wait takes all that it gets.
+    /// pool.withhold_reserve(true);
+    /// let hoard: Vec<_> = std::iter::from_fn(|| pool.allocate(128, 1500)).collect();
+    /// pool.withhold_reserve(false);
+    /// // What sends some of it, so that it can be let go of, finds something left.
+    /// let sent = hoard[0].share(&mut pool);
+    /// assert!(sent.is_some());
+    /// assert_eq!(pool.scarcity(), Scarcity::Short);
+    /// ```
+    pub fn fill_reserve(&mut self, buffers: usize, size: usize) -> usize {
+        class_for(size).map_or(0, |class| self.home().fill_reserve(buffers, class))
+    }
+
+    /// Gives all of the reserve back, to be handed out to whoever asks; how many buffers. If any, they are
+    /// [`Short`](Scarcity::Short) from then on.
+    pub fn spend_reserve(&mut self) -> usize {
+        self.home().spend_reserve()
+    }
+
+    /// Says whether the reserve is withheld: whoever can wait for a buffer, an application say, is refused then when there is nothing
+    /// else.
+    #[inline]
+    pub fn withhold_reserve(&mut self, withheld: bool) {
+        self.home().withhold_reserve(withheld);
     }
 
     /// What the pool did so far.

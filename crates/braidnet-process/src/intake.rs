@@ -64,12 +64,6 @@ impl Share {
         }
     }
 
-    /// Whether nothing arrives here but from others.
-    #[inline]
-    pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self.intake, Intake::Nothing)
-    }
-
     /// Takes memory for runs of so many messages.
     pub(crate) fn reserve(&mut self, messages: usize) {
         let filtered = match &mut self.intake {

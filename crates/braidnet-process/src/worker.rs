@@ -4,7 +4,7 @@ use crate::exchange::{Mailboxes, Outward};
 use crate::intake::Share;
 use crate::plan::Application;
 use crate::sharing::{Brought, Manners};
-use braidnet_message::{Pool, Run};
+use braidnet_message::{Pool, Run, Scarcity};
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{Answer, Claims, Cluster, Next, Parcel, Processor, Reserve, Tail};
 use braidnet_sync::ring::mpsc;
@@ -52,10 +52,11 @@ impl Worker {
         self.outward.reserve(messages);
     }
 
-    /// Keeps these buffers for what frees others, where the worker's pool is found empty. Without them, a worker whose memory
-    /// is used up by what its application sends may wait for ever for the acknowledgments.
+    /// Keeps these buffers, from now on, for what frees others, where the worker's pool is found empty. Without them, a worker whose
+    /// memory is used up by what its application sends may never get rid of that.
     pub fn keep(&mut self, reserve: Reserve) {
         self.spare = reserve;
+        self.spare.replenish(self.cluster.pool());
     }
 
     /// How often it has let others share its work, under `braid`.
@@ -76,14 +77,11 @@ impl Worker {
         }
     }
 
-    /// Sees to the buffers that are kept for need. Where packets come in, they are given back as those come.
+    /// Sees to the buffers that are kept for need, if some have been needed.
     #[inline]
     fn provide(&mut self) {
         let pool = self.cluster.pool();
-        if self.share.is_nothing() && self.spare.relieve(pool) {
-            return;
-        }
-        if !self.spare.is_complete() {
+        if pool.scarcity() != Scarcity::Ample {
             self.spare.replenish(pool);
         }
     }
@@ -133,7 +131,7 @@ impl Worker {
 /// The device as a worker's cluster sees it: its share, in both directions.
 struct Port<'a> {
     share: &'a mut Share,
-    spare: &'a mut Reserve,
+    spare: &'a Reserve,
     outward: &'a mut Outward,
     /// Most packets to take.
     max: usize,
@@ -176,7 +174,7 @@ impl Processor for Worker {
             || self.outward.is_full();
         let mut port = Port {
             share: &mut self.share,
-            spare: &mut self.spare,
+            spare: &self.spare,
             outward: &mut self.outward,
             max: if held_up { 0 } else { max },
             taken: 0,

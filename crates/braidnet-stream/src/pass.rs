@@ -432,6 +432,7 @@ impl Pass {
             return false;
         };
         cx.now = now;
+        cx.pool.withhold_reserve(false);
         run.clear();
         self.inner.clear();
         // What is inside belongs to the bucket; what came from outside for others has been set aside.

@@ -183,6 +183,9 @@ pub struct Ticket {
 }
 
 /// The top module of a server: its TCP services.
+///
+/// While it is sessions' turn the pool's reserve is withheld: it is for what the stack does for them. After one that panics the processor
+/// takes that back.
 pub(crate) struct Services {
     by_port: HashMap<u16, Box<dyn Service>>,
 }
@@ -476,6 +479,7 @@ impl Module for Services {
 
     fn core(&self, state: &mut dyn State, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         let sessions = state.of::<Sessions>();
+        cx.pool().withhold_reserve(true);
         for message in run.drain() {
             let id = ConnectionId(message.connection());
             match message.kind() {
@@ -484,6 +488,7 @@ impl Module for Services {
                 Kind::Control => self.told(message, sessions, cx),
             }
         }
+        cx.pool().withhold_reserve(false);
     }
 
     fn settle(&self, state: &mut dyn State, cx: &mut Context<'_>) {
@@ -491,7 +496,9 @@ impl Module for Services {
     }
 
     fn expire(&self, state: &mut dyn State, cx: &mut Context<'_>) {
+        cx.pool().withhold_reserve(true);
         state.of::<Sessions>().wake(cx);
+        cx.pool().withhold_reserve(false);
     }
 
     fn poisoned(&self, old: &mut dyn State, fresh: &mut dyn State, cx: &mut Context<'_>) {

@@ -13,7 +13,7 @@ use crate::inboxes::Inboxes;
 use crate::wiring::{self, Above, Plain, Wiring};
 use braidnet_device::{Device, QueuePair, RECEIVE_HEADROOM};
 use braidnet_inet::tcp::{ListenError, Listeners};
-use braidnet_message::{Arena, Message, Pool, Run};
+use braidnet_message::{Arena, Message, Pool, Run, Scarcity};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
     Buckets, Claims, Cluster, ConnectionId, Control, Direction, Next, Processor, Reserve, Tail,
@@ -114,7 +114,7 @@ impl Stack {
         let buckets = Buckets::private(&wiring.stream, config.buckets, |_| true, |_| true);
         let mut cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
         let packet_max = RECEIVE_HEADROOM + capabilities.packet_max();
-        let mut reserve = Reserve::new(config.memory_bytes, packet_max);
+        let reserve = Reserve::new(config.memory_bytes, packet_max);
         reserve.replenish(cluster.pool());
         let local = config
             .addresses
@@ -147,7 +147,7 @@ impl Stack {
     pub fn turn(&mut self, now: Instant) -> Next {
         self.now = now;
         let taken = self.pass(self.batch);
-        if !self.reserve.is_complete() {
+        if self.cluster.pool().scarcity() != Scarcity::Ample {
             return self.recover(taken);
         }
         self.next(taken)
@@ -249,14 +249,17 @@ impl Stack {
         if endpoint.state != Phase::Open {
             return endpoint.refuse();
         }
-        if !self.reserve.is_complete() {
+        if self.cluster.pool().scarcity() != Scarcity::Ample {
             // Memory is short, and what is left of it is not for more to be sent.
             return Ok(0);
         }
         let down = &mut self.down;
         let written = {
             let pool = self.cluster.pool();
-            endpoint.write(bytes, pool, |segment| down.push(segment))
+            pool.withhold_reserve(true);
+            let written = endpoint.write(bytes, pool, |segment| down.push(segment));
+            pool.withhold_reserve(false);
+            written
         };
         if !endpoint.listed {
             endpoint.listed = true;
@@ -402,12 +405,9 @@ impl Stack {
 
     fn ask_all(&mut self) {
         while let Some(&(connection, control)) = self.unasked.front() {
-            let mut message = control.message(connection, self.cluster.pool());
-            if message.is_none() {
-                self.reserve.spend(self.cluster.pool());
-                message = control.message(connection, self.cluster.pool());
-            }
-            let Some(message) = message else { return };
+            let Some(message) = control.message(connection, self.cluster.pool()) else {
+                return;
+            };
             self.unasked.pop_front();
             self.down.push(message);
         }
@@ -455,15 +455,15 @@ impl Stack {
         let mut port = Port {
             device: &mut self.device,
             spent: &mut self.spent,
-            reserve: &mut self.reserve,
+            reserve: &self.reserve,
             max,
             taken: 0,
         };
         self.cluster.turn(self.now, &mut port);
         let taken = port.taken;
+        let spares_memory = self.cluster.pool().scarcity() != Scarcity::Ample;
         for message in self.cluster.head().drain() {
             if let Some(message) = self.endpoints.take(message) {
-                let spares_memory = !self.reserve.is_complete();
                 self.inboxes.take(message, spares_memory, &mut self.spent);
             }
         }
@@ -475,7 +475,7 @@ impl Stack {
 struct Port<'a> {
     device: &'a mut QueuePair,
     spent: &'a mut Run,
-    reserve: &'a mut Reserve,
+    reserve: &'a Reserve,
     max: usize,
     taken: usize,
 }

@@ -4,7 +4,7 @@ use super::Stack;
 use crate::error::{BindError, ReceiveFromError, SendToError};
 use braidnet_inet::HEADROOM;
 use braidnet_inet::notes::UdpFlow;
-use braidnet_message::Message;
+use braidnet_message::{Message, Scarcity};
 use braidnet_stream::Direction;
 use braidnet_wire::address::Tuple;
 use braidnet_wire::{ipv4, udp};
@@ -125,11 +125,15 @@ impl Stack {
 
     /// A message of these bytes, which are summed on the way; `None` if memory is short.
     fn filled(&mut self, bytes: &[u8]) -> Option<Message> {
-        if !self.reserve.is_complete() {
+        let pool = self.cluster.pool();
+        if pool.scarcity() != Scarcity::Ample {
             // What is left is not for more to be sent.
             return None;
         }
-        let mut message = self.cluster.pool().allocate(HEADROOM, bytes.len())?;
+        pool.withhold_reserve(true);
+        let message = pool.allocate(HEADROOM, bytes.len());
+        pool.withhold_reserve(false);
+        let mut message = message?;
         let copied = message.extend_from_slice_summed(bytes);
         debug_assert_eq!(copied, bytes.len());
         Some(message)
