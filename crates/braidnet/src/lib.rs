@@ -41,6 +41,6 @@ pub use error::{
 };
 pub use event::Event;
 pub use server::{Jobs, Processors, Server, ServerBuilder};
-pub use services::{DatagramService, Io, Service, Session, Ticket};
+pub use services::{DatagramService, Io, Piece, Service, Session, Ticket};
 pub use stack::{Connection, Received, Stack};
 pub use wiring::Above;

@@ -4,6 +4,10 @@
 //! methods run inside the bucket's perimeter, on whichever processor that is, one at a time, and must not block. What is
 //! slow (files, other services) it gives away with [`Io::ticket`] and gets back in [`Session::job`].
 
+mod pieces;
+
+pub use pieces::Piece;
+
 use braidnet_inet::HEADROOM;
 use braidnet_inet::notes::UdpFlow;
 use braidnet_message::{Kind, Message, Pool, Run, Scarcity};
@@ -18,6 +22,58 @@ use std::collections::HashMap;
 pub trait Service: Send + Sync + 'static {
     /// A session for a connection that has just been established.
     fn open(&self, tuple: &Tuple) -> Box<dyn Session>;
+
+    /// Whether it declines order (PLP §4.2): then the bytes of its connections come to [`piece`](Service::piece) and not to
+    /// [`Session::data`]. It is asked for each connection, before [`open`](Service::open).
+    fn declines_order(&self) -> bool {
+        false
+    }
+
+    /// Bytes of a stream of a service that has declined order: each once, with its place in the stream.
+    ///
+    /// It is called outside every perimeter, on whichever processor has the bytes: several pieces at a time, in no order, even of one
+    /// connection. So under [`Architecture::Message`](crate::Architecture::Message) and [`Braid`](crate::Architecture::Braid) nobody waits
+    /// for a turn. The window is given back when a piece is on its way here, and everything else is told to the session:
+    /// [`Session::end_of_data`] may come before the last pieces have, and [`Io::received`] says there how many bytes they have
+    /// in all.
+    ///
+    /// A panic in here is the processor's end, as in any order-free function.
+    ///
+    /// ```
+    /// use braidnet::wire::address::Tuple;
+    /// use braidnet::{Io, Piece, Service, Session};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// /// Sums bytes, each times its place: in which order does not matter.
+    /// struct Sum(Arc<AtomicU64>);
+    /// struct Quiet;
+    ///
+    /// impl Service for Sum {
+    ///     fn open(&self, _: &Tuple) -> Box<dyn Session> {
+    ///         Box::new(Quiet)
+    ///     }
+    ///
+    ///     fn declines_order(&self) -> bool {
+    ///         true
+    ///     }
+    ///
+    ///     fn piece(&self, piece: &Piece<'_>) {
+    ///         let bytes = piece.blocks().flatten();
+    ///         let sum = bytes.zip(piece.offset()..).map(|(byte, place)| u64::from(*byte).wrapping_mul(place));
+    ///         self.0.fetch_add(sum.fold(0, u64::wrapping_add), Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// impl Session for Quiet {
+    ///     fn data(&mut self, _: braidnet::message::Message, _: &mut Io<'_, '_>) {
+    ///         unreachable!("the service has declined order")
+    ///     }
+    /// }
+    /// ```
+    fn piece(&self, piece: &Piece<'_>) {
+        let _ = piece;
+    }
 }
 
 /// One connection's side of a service.
@@ -149,6 +205,11 @@ impl Io<'_, '_> {
         self.slot.taken += bytes as u64;
     }
 
+    /// Bytes that have been handed to [`Service::piece`], or are on their way there; none, unless the service has declined order.
+    pub fn received(&self) -> u64 {
+        self.slot.received
+    }
+
     /// Sends no more; what was sent still goes out. Receiving goes on.
     pub fn close(&mut self) {
         if !core::mem::replace(&mut self.slot.closing, true) {
@@ -177,7 +238,7 @@ impl Io<'_, '_> {
 }
 
 /// Names the session that a piece of work was done for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     pub(crate) connection: ConnectionId,
 }
@@ -188,6 +249,8 @@ pub struct Ticket {
 /// takes that back.
 pub(crate) struct Services {
     by_port: HashMap<u16, Box<dyn Service>>,
+    /// Whether one of them has declined order.
+    hands_out: bool,
 }
 
 /// What the services keep in one bucket: sessions by slot.
@@ -211,6 +274,8 @@ struct Slot {
     mss: usize,
     /// Bytes dealt with that TCP has not been told of.
     taken: u64,
+    /// Bytes handed on in pieces.
+    received: u64,
     /// What TCP is to be asked for, behind all data.
     asks: Option<Verb>,
     /// Nothing is sent any more.
@@ -241,7 +306,8 @@ impl Services {
     pub(crate) const NAME: &str = "services";
 
     pub(crate) fn new(by_port: HashMap<u16, Box<dyn Service>>) -> Services {
-        Services { by_port }
+        let hands_out = by_port.values().any(|service| service.declines_order());
+        Services { by_port, hands_out }
     }
 
     fn told(&self, message: Message, sessions: &mut Sessions, cx: &mut Context<'_>) {
@@ -291,12 +357,16 @@ impl Services {
                 .min(control.value as usize / 2)
                 .max(1),
             taken: 0,
+            received: 0,
             asks: None,
             closing: false,
             listed: false,
             wake_at: Instant::MAX,
         };
         let session = match service {
+            Some(service) if service.declines_order() => {
+                pieces::unordered(service.open(&control.tuple))
+            }
             Some(service) => service.open(&control.tuple),
             None => Box::new(Nobody),
         };
@@ -455,7 +525,12 @@ impl Module for Services {
     }
 
     fn stages(&self) -> Stages {
-        Stages::CORE_UP | Stages::SETTLE | Stages::EXPIRE
+        let stages = Stages::CORE_UP | Stages::SETTLE | Stages::EXPIRE;
+        if self.hands_out {
+            stages | Stages::AFTER_UP
+        } else {
+            stages
+        }
     }
 
     fn key(&self) -> Key {
@@ -489,6 +564,10 @@ impl Module for Services {
             }
         }
         cx.pool().withhold_reserve(false);
+    }
+
+    fn after(&self, _: Direction, run: &mut Run, _: &mut Context<'_>) {
+        pieces::hand_out(&self.by_port, run);
     }
 
     fn settle(&self, state: &mut dyn State, cx: &mut Context<'_>) {

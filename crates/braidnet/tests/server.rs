@@ -2,13 +2,17 @@
 
 use braidnet::device::{Capabilities, memory};
 use braidnet::message::Message;
-use braidnet::stream::Processor;
+use braidnet::stream::{Exclusion, Processor};
 use braidnet::sync::group::MemberError;
+use braidnet::sync::lock::LockKind;
 use braidnet::wire::address::Tuple;
 use braidnet::{
-    Architecture, DatagramService, Event, Instant, Io, ServerBuilder, Service, Session, Stack,
-    StackConfig,
+    Architecture, DatagramService, Event, Instant, Io, Piece, ServerBuilder, Service, Session,
+    Stack, StackConfig,
 };
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Sends back what it receives.
 struct Echo;
@@ -23,6 +27,50 @@ impl Session for Echo {
     fn data(&mut self, message: Message, io: &mut Io<'_, '_>) {
         io.took(message.total_len());
         let _ = io.send(message);
+    }
+}
+
+/// Takes pieces in any order, and has the connection closed when all have come.
+#[derive(Default)]
+struct Pieces(Arc<Collected>);
+
+#[derive(Default)]
+struct Collected {
+    /// Each by its offset.
+    pieces: Mutex<BTreeMap<u64, Vec<u8>>>,
+    /// How many bytes they have.
+    seen: AtomicU64,
+    /// How many bytes there are, once that is known.
+    all: AtomicU64,
+}
+
+impl Service for Pieces {
+    fn open(&self, _: &Tuple) -> Box<dyn Session> {
+        Box::new(Pieces(self.0.clone()))
+    }
+
+    fn declines_order(&self) -> bool {
+        true
+    }
+
+    fn piece(&self, piece: &Piece<'_>) {
+        assert_eq!(piece.tuple().local_port, 9);
+        let bytes: Vec<u8> = piece.blocks().flatten().copied().collect();
+        assert_eq!(bytes.len(), piece.len());
+        self.0.seen.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        let before = self.0.pieces.lock().unwrap().insert(piece.offset(), bytes);
+        assert_eq!(before, None, "each piece comes once");
+    }
+}
+
+impl Session for Pieces {
+    fn data(&mut self, _: Message, _: &mut Io<'_, '_>) {
+        unreachable!("the service has declined order")
+    }
+
+    fn end_of_data(&mut self, io: &mut Io<'_, '_>) {
+        self.0.all.store(io.received(), Ordering::Release);
+        io.close();
     }
 }
 
@@ -60,6 +108,64 @@ fn a_panic_of_a_processor_is_noticed_and_reported() {
         let error = break_one(architecture);
         assert!(matches!(error, MemberError::Panicked(_)), "{error}");
         assert!(error.to_string().contains("I was shouted at"), "{error}");
+    }
+}
+
+/// Each byte comes once, and with its place, beside a service that takes its bytes in order; on threads, and much more than a window.
+#[test]
+fn a_service_that_declines_order_gets_every_byte_with_its_place() {
+    for architecture in Architecture::UNDIVIDED {
+        for exclusion in [Exclusion::Lock(LockKind::Adaptive), Exclusion::Delegation] {
+            let (near, far) = memory::wire(Capabilities::ip(1500), 256);
+            let mut client =
+                Stack::new(&StackConfig::new("10.0.0.1".parse().unwrap()), near).unwrap();
+            let service = Pieces::default();
+            let collected = service.0.clone();
+            let server = ServerBuilder::new(StackConfig::new("10.0.0.2".parse().unwrap()))
+                .architecture(architecture, 3)
+                .exclusion(exclusion)
+                .tcp(7, Echo)
+                .tcp(9, service)
+                .start(far)
+                .unwrap();
+            let call = client.connect("10.0.0.2:9".parse().unwrap()).unwrap();
+            let echo = client.connect("10.0.0.2:7".parse().unwrap()).unwrap();
+            let text: Vec<u8> = (0..1 << 20)
+                .map(|n: u32| (n.wrapping_mul(n) >> 7) as u8)
+                .collect();
+            let (mut sent, mut echoed, mut back) = (0, 0, Vec::<u8>::new());
+            let (mut now, mut is_closed) = (Instant::ZERO, false);
+            // The last pieces may come after the news that there are no more.
+            while collected.all.load(Ordering::Acquire) == 0
+                || collected.seen.load(Ordering::Relaxed) < text.len() as u64
+                || back.len() < 100
+            {
+                now = Instant::from_nanos(now.nanos() + 1000);
+                client.turn(now);
+                if sent < text.len() {
+                    sent += client.send(call, &text[sent..]).unwrap_or(0);
+                } else if !is_closed {
+                    client.close(call);
+                    is_closed = true;
+                }
+                if echoed < 100 {
+                    echoed += client.send(echo, &text[echoed..100]).unwrap_or(0);
+                }
+                while let Some(message) = client.receive_message(echo) {
+                    message.blocks().for_each(|block| back.extend(block));
+                }
+                std::thread::yield_now();
+            }
+            assert_eq!(collected.all.load(Ordering::Acquire), text.len() as u64);
+            server.stop().unwrap();
+            let mut bytes: Vec<u8> = Vec::new();
+            for (offset, piece) in collected.pieces.lock().unwrap().iter() {
+                assert_eq!(*offset, bytes.len() as u64, "{architecture} {exclusion:?}");
+                bytes.extend(piece);
+            }
+            assert!(bytes == text, "{architecture} {exclusion:?}");
+            assert!(back == text[..100], "{architecture} {exclusion:?}");
+        }
     }
 }
 
