@@ -9,11 +9,9 @@
 //!
 //! # Strict counts
 //!
-//! By default a count of one is raised and given up without an atomic operation. Strict counts are counted every time, as in PLP
-//! §5.2: by an atomic operation, or under a lock. They go downwards from nought, which is one message: no count by the default
-//! rules is ever nought or negative, so the default rules find out with the comparisons that they make anyway, and both kinds read as
-//! unique where they are below two. Under a lock the count is still read without it by whoever asks whether its message is
-//! unique: whoever reads nought holds the only message, and acquires what the others released with their last step.
+//! By default a count of one is raised and given up without an atomic operation. [Strict counts](crate::strict) are counted every time. They
+//! go downwards from nought, which is one message: no count by the default rules is ever nought or negative, so the default rules find out
+//! with the comparisons that they make anyway, and both kinds read as unique where they are below two.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -22,7 +20,8 @@ use braidnet_sync::lock::{Lock, LockClass, LockKind};
 
 use crate::arena::{Arena, Memory};
 use crate::node::{CLASSES, NODES_PER_SLAB, Node, slab_bytes, stride};
-use crate::sync::{AtomicU32, Ordering};
+use crate::strict::{Apart, count_less, count_more};
+use crate::sync::AtomicU32;
 
 /// How the buffers of an arena are kept and counted. The default is the quickest; the others are there to be measured against it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,12 +96,17 @@ impl Kept {
         }
     }
 
-    /// Changes a count under its lock, if it has one.
-    fn under_lock<R>(&self, refs: &AtomicU32, change: impl FnOnce() -> R) -> Option<R> {
+    /// The lock of a count, if it has one.
+    fn lock_of(&self, refs: &AtomicU32) -> Option<&CountLock> {
         // Nodes are some cache lines apart.
         let index = core::ptr::from_ref(refs).addr() / (4 * 64) % COUNT_LOCKS;
-        let CountLock(lock) = self.locks.get(index)?;
-        Some(lock.with(|()| change()))
+        self.locks.get(index)
+    }
+}
+
+impl Apart for CountLock {
+    fn apart<R>(&self, change: impl FnOnce() -> R) -> R {
+        self.0.with(|()| change())
     }
 }
 
@@ -110,15 +114,9 @@ impl Kept {
 #[cold]
 #[inline(never)]
 pub(crate) fn count_strictly_more(owner: &Node) {
-    let refs = &owner.refs;
     // SAFETY: only a node that was carved has strict counts, and its arena lives as long as one of its nodes is out.
     let arena = unsafe { &*owner.arena.get() };
-    let locked = arena.kept.under_lock(refs, || {
-        let before = refs.load(Ordering::Relaxed);
-        refs.store(before.wrapping_sub(1), Ordering::Relaxed);
-        before
-    });
-    let before = locked.unwrap_or_else(|| refs.fetch_sub(1, Ordering::Relaxed));
+    let before = count_more(&owner.refs, arena.kept.lock_of(&owner.refs));
     if before.wrapping_neg() > u32::MAX / 4 {
         // As where counts are not strict: so many views need a quarter of a TiB of nodes.
         std::process::abort();
@@ -129,25 +127,9 @@ pub(crate) fn count_strictly_more(owner: &Node) {
 #[cold]
 #[inline(never)]
 pub(crate) fn count_strictly_less(owner: &Node) -> bool {
-    let refs = &owner.refs;
     // SAFETY: as in `count_strictly_more`.
     let arena = unsafe { &*owner.arena.get() };
-    let locked = arena.kept.under_lock(refs, || {
-        // Acquire: what others did before they gave their counts up comes before the block is used again. They did that under
-        // this lock, or, where the caller has been alone for longer, before it read that it was.
-        let before = refs.load(Ordering::Acquire);
-        if before != 0 {
-            refs.store(before.wrapping_add(1), Ordering::Release);
-        }
-        before == 0
-    });
-    locked.unwrap_or_else(|| {
-        let last = refs.fetch_add(1, Ordering::AcqRel) == 0;
-        if last {
-            refs.store(0, Ordering::Relaxed);
-        }
-        last
-    })
+    count_less(&owner.refs, arena.kept.lock_of(&owner.refs))
 }
 
 /// All free nodes of an arena without caches.

@@ -65,7 +65,7 @@
 //! its own wherever it is; a home whose guard was forgotten stays bound, is refused to other threads, and is not freed when its
 //! pool is dropped, because its thread may still find it.
 //!
-//! The return stack is checked with loom, over the source that ships; under `--cfg loom` nothing else of this crate exists:
+//! The return stack and strict counts are checked with loom, over the source that ships; under `--cfg loom` nothing else of this crate exists:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p braidnet-message --release --lib
@@ -74,6 +74,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod returns;
+mod strict;
 mod sync;
 
 #[cfg(not(loom))]

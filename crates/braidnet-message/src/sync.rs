@@ -1,7 +1,7 @@
 //! The one place where this crate's synchronisation types come from, so that the model checkers can replace them.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, Ordering};
 
 #[cfg(not(loom))]
 pub(crate) use braidnet_sync::primitives::{
