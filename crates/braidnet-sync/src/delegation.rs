@@ -31,10 +31,9 @@
 //!
 //! # A panic inside
 //!
-//! A panic while work is served takes that piece of work with it and *poisons* the value, which says so
-//! ([`is_poisoned`](Delegated::is_poisoned)) until told otherwise. It is then free, or unfinished if there is more work: whoever catches the panic
-//! must resume, as after [`Entry::Unfinished`]. Work is served on: what a poisoned value is still good for, the one who serves
-//! knows.
+//! A panic while work is served takes that piece of work with it. The value is then free, or unfinished if there is more work: whoever
+//! catches the panic must resume, as after [`Entry::Unfinished`]. What the panic has left of the value is for the one who serves to find out:
+//! a mark in the value that is set while work is done on it says so.
 
 use core::fmt;
 use core::mem;
@@ -42,7 +41,7 @@ use core::ptr;
 
 use crossbeam_utils::CachePadded;
 
-use crate::primitives::{AtomicBool, AtomicPtr, Ordering, UnsafeCell};
+use crate::primitives::{AtomicPtr, Ordering, UnsafeCell};
 
 /// Work that can be left with whoever is inside. It travels in its box, which whoever serves it may keep or send back, so that
 /// in steady state nothing is allocated.
@@ -101,7 +100,6 @@ pub enum Entry {
 /// ```
 pub struct Delegated<T, W> {
     lists: Lists<W>,
-    poisoned: AtomicBool,
     value: UnsafeCell<T>,
 }
 
@@ -115,7 +113,6 @@ impl<T, W> Delegated<T, W> {
     pub fn new(value: T) -> Self {
         Delegated {
             lists: Lists::new(),
-            poisoned: AtomicBool::new(false),
             value: UnsafeCell::new(value),
         }
     }
@@ -182,19 +179,6 @@ impl<T, W> Delegated<T, W> {
         }
     }
 
-    /// Whether a panic has ended an entry. Whoever is inside, as those who serve are, knows for certain; for others it is out of
-    /// date as soon as it is known.
-    #[inline]
-    pub fn is_poisoned(&self) -> bool {
-        // What orders this for those inside is the word.
-        self.poisoned.load(Ordering::Relaxed)
-    }
-
-    /// Declares the value sound again; to be called by whoever is inside and has made it so.
-    pub fn clear_poison(&self) {
-        self.poisoned.store(false, Ordering::Relaxed);
-    }
-
     /// The value, of which the caller has the only use.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.with_mut(|value| {
@@ -220,7 +204,6 @@ impl<T, W> fmt::Debug for Delegated<T, W> {
         let word = self.lists.word.load(Ordering::Relaxed);
         f.debug_struct("Delegated")
             .field("state", &Before::of(word))
-            .field("poisoned", &self.is_poisoned())
             .finish_non_exhaustive()
     }
 }
@@ -275,7 +258,6 @@ impl<T, W> Inside<'_, T, W> {
 impl<T, W> Drop for Inside<'_, T, W> {
     #[cold]
     fn drop(&mut self) {
-        self.0.poisoned.store(true, Ordering::Relaxed);
         let lists = &self.0.lists;
         if !(lists.is_nothing_due() && lists.try_free()) {
             lists.stop();
@@ -561,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_poisons_and_loses_no_other_work() {
+    fn a_panic_loses_no_other_work() {
         let value = Log::default();
         // With work collected, with work left, and with none.
         for (works, panics) in [(&[1, 2, 3][..], 2), (&[1, 2], 1), (&[1], 1)] {
@@ -577,14 +559,9 @@ mod tests {
                     log.push(left.work);
                 })
             }));
-            assert!(outcome.is_err() && value.is_poisoned());
-            let entry = value.resume(9, |log, left| {
-                assert!(value.is_poisoned());
-                log.push(left.work);
-            });
+            assert!(outcome.is_err());
+            let entry = value.resume(9, |log, left| log.push(left.work));
             assert_eq!(entry, Entry::Served);
-            value.clear_poison();
-            assert!(!value.is_poisoned());
         }
         assert_eq!(value.into_inner(), [1, 3, 2]);
     }
