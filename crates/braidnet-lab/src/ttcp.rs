@@ -274,7 +274,9 @@ impl Conductor<'_> {
             let (reached, now) = (progress(), clock.now_nanos());
             if reached != seen {
                 (seen, since) = (reached, now);
-            } else if self.running.is_finished() || now - since > STALL.as_nanos() as u64 {
+            }
+            // Others may go on without one that has panicked, but that is no measurement. Why it ended is known when all are stopped.
+            if self.running.has_finished_one() || now - since > STALL.as_nanos() as u64 {
                 return Err(LabError::Stalled {
                     seconds: STALL.as_secs(),
                     messages: total(self.watches),

@@ -211,11 +211,6 @@ impl<P> Running<P> {
         self.group.resume()
     }
 
-    /// Whether every thread has ended, as after a panic of all.
-    pub fn is_finished(&self) -> bool {
-        self.group.is_finished()
-    }
-
     /// Whether some thread has ended. Before [`cancel`](Running::cancel) only a panic does that.
     pub fn has_finished_one(&self) -> bool {
         self.group.has_finished_one()

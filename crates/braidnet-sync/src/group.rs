@@ -265,11 +265,6 @@ impl<R> ThreadGroup<R> {
         self.wake_all();
     }
 
-    /// Whether every member has ended.
-    pub fn is_finished(&self) -> bool {
-        self.threads.iter().all(thread::JoinHandle::is_finished)
-    }
-
     /// Whether some member has ended: of its own accord, after [`cancel`](ThreadGroup::cancel), or by a panic.
     pub fn has_finished_one(&self) -> bool {
         self.threads.iter().any(thread::JoinHandle::is_finished)
@@ -349,7 +344,7 @@ mod tests {
             (group.len(), group.is_empty(), group.unparkers().len()),
             (4, false, 4)
         );
-        assert!(!group.is_finished() && !group.has_finished_one());
+        assert!(!group.has_finished_one());
         assert_eq!(ran.load(Ordering::Relaxed), 0);
         group.start();
         group.start();
