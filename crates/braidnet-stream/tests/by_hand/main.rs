@@ -151,16 +151,12 @@ impl Two {
         });
         let stream = builder.build().unwrap();
         let arena = Arena::new(64 << 20);
-        let mut both = buckets(&stream)
-            .into_iter()
-            .enumerate()
-            .map(|(seat, buckets)| {
-                let mut cluster = Cluster::new(&stream, ModuleSet::ALL, buckets, &arena);
-                cluster.sit(seat);
-                cluster.reserve(64);
-                let cluster = Arc::new(Mutex::new(cluster));
-                Processor { cluster, probe }
-            });
+        let mut both = buckets(&stream).into_iter().map(|buckets| {
+            let mut cluster = Cluster::new(&stream, ModuleSet::ALL, buckets, &arena);
+            cluster.reserve(64);
+            let cluster = Arc::new(Mutex::new(cluster));
+            Processor { cluster, probe }
+        });
         Two {
             one: both.next().unwrap(),
             other: both.next().unwrap(),
