@@ -2,6 +2,7 @@
 
 use crate::cipher::Cipher;
 use crate::inject::NEAR;
+use crate::outside::Outside;
 use crate::queues::Dealt;
 use crate::random::Random;
 use crate::recorder::{Book, Planted, Recorder, SERVED};
@@ -12,7 +13,7 @@ use braidnet_device::{Capabilities, Device, memory};
 use braidnet_inet::tcp::{Tcp, TcpConfig, TcpLocks};
 use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig};
 use braidnet_message::{Arena, Pool, Run};
-use braidnet_process::{Architecture, NoApplication, Plan, Sharing, Worker};
+use braidnet_process::{Architecture, Plan, Sharing, Worker};
 use braidnet_stream::{
     Arrival, Context, Counters, Direction, Exclusion, Extent, Module, Stages, Stream,
 };
@@ -37,6 +38,8 @@ pub struct Setup {
     pub queues: usize,
     pub batch: usize,
     pub length: Length,
+    /// Whether what services have to say is sent by applications, outside of their sessions.
+    pub outside: bool,
     pub seed: u64,
     pub planted: Option<Planted>,
     /// Whether an order-free function stands between TCP and the services.
@@ -64,6 +67,7 @@ impl Setup {
             queues: 1,
             batch: 64,
             length: Length::Whole,
+            outside: false,
             seed: 1,
             planted: None,
             between: false,
@@ -95,7 +99,8 @@ impl Setup {
         all
     }
 
-    /// The same with this seed, and as many queues as that draws of those that the processors can share.
+    /// The same with this seed, and as many queues as that draws of those that the processors can share. Each
+    /// combination of `between` and `outside` comes with one seed of four.
     pub fn drawn(self, seed: u64) -> Setup {
         // Under `task`, three processors are one pipeline and one more above.
         let most = match self.architecture {
@@ -116,6 +121,7 @@ impl Setup {
             seed,
             queues,
             between: seed % 2 == 1,
+            outside: seed / 2 % 2 == 1,
             ..self
         }
     }
@@ -127,6 +133,7 @@ pub struct Bench {
     /// What the far end's caller sleeps on; packets wake it.
     pub rest: Parker,
     pub book: Book,
+    pub outside: Outside,
     pub trace: Trace,
     pub injector: Injector,
     pub pool: Pool,
@@ -193,11 +200,18 @@ impl Bench {
         config.secrets.flow_key = [1, 2];
         config.secrets.isn_key = [3, 4];
         let book = Book::default();
-        let plan = plan(setup, &book, gated, here);
+        let outside = Outside::new(setup.architecture, setup.processors);
+        let recorder = Recorder::new(&book, setup.planted, gated);
+        let recorder = match setup.outside {
+            true => recorder.sending_outside(&outside),
+            false => recorder,
+        };
+        let plan = plan(setup, recorder, here);
         Bench {
             far: Stack::new(&config, there).expect("the configuration makes sense"),
             rest,
             book,
+            outside,
             trace,
             injector,
             pool: Pool::new(&Arena::new(1 << 20)),
@@ -212,7 +226,11 @@ impl Bench {
     /// The workers of each processor.
     pub fn workers(&mut self, setup: &Setup, wakers: &[Unparker]) -> Vec<Vec<Worker>> {
         let plan = self.plan.take().expect("workers are made once");
-        let workers = plan.workers(setup.architecture, wakers, &mut |_| Box::new(NoApplication));
+        let top = plan.split.expect("there are services");
+        let outside = &self.outside;
+        let workers = plan.workers(setup.architecture, wakers, &mut |processor| {
+            Box::new(outside.sender(processor, top))
+        });
         let mut workers = workers.expect("the architecture can be placed");
         self.counters = workers
             .iter_mut()
@@ -266,7 +284,7 @@ impl Module for Between {
     }
 }
 
-fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) -> Plan {
+fn plan(setup: &Setup, recorder: Recorder, device: impl Device + 'static) -> Plan {
     let interface = Interface::new(InterfaceConfig {
         addresses: vec![(NEAR, None)],
         mtu: MTU,
@@ -305,7 +323,6 @@ fn plan(setup: &Setup, book: &Book, paced: bool, device: impl Device + 'static) 
         inet.stream.link(below, between);
         below = between;
     }
-    let recorder = Recorder::new(book, setup.planted, paced);
     let top = inet.stream.module(recorder);
     inet.stream.link(below, top);
     Plan {

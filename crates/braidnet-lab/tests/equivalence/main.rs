@@ -5,7 +5,8 @@
 //! wire in memory, with a tap that writes down every packet.
 //!
 //! - **Turned by the test**, in virtual time, in an order drawn by a seed: every architecture and lock on 1, 2 and 3
-//!   processors, and as many device queues as the seed draws of those that they can share. Each connection's bytes, events and end are the same on both sides, each bad packet that is injected gets
+//!   processors, and as many device queues as the seed draws of those that they can share; each processor reads the time a while before
+//!   its turn; services send from inside their sessions, or applications do it for them. Each connection's bytes, events and end are the same on both sides, each bad packet that is injected gets
 //!   the same verdict, and the laws of the wire hold ([`wire::check`]).
 //! - **Byte for byte**: at batch 1, with fixed secrets and a virtual clock, each packet and each answer of a service let in
 //!   only when nothing is left to run, every packet is the same; on several processors, every packet of a connection.
@@ -20,6 +21,7 @@
 mod bench;
 mod cipher;
 mod inject;
+mod outside;
 mod queues;
 mod random;
 mod recorder;

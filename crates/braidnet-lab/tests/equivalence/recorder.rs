@@ -1,5 +1,6 @@
 //! The services of the stack under test, as its top module, and the book in which they write what they saw.
 
+use crate::outside::Outside;
 use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{
     BucketId, ConnectionId, Context, Control, Direction, Key, Module, Stages, State, Verb,
@@ -47,6 +48,8 @@ pub struct Recorder {
     /// It answers message by message, each after a pause, and never in the perimeter entry in which it was told: then
     /// what TCP sees together does not depend on where the junctions are.
     paced: bool,
+    /// Who sends what it says, if not the session.
+    outside: Option<Outside>,
 }
 
 /// The pause between two messages of a paced recorder; no timer of TCP's falls on a multiple of it.
@@ -80,6 +83,15 @@ impl Recorder {
             book: book.clone(),
             planted,
             paced,
+            outside: None,
+        }
+    }
+
+    /// The same, but what it says is left there, to be sent by applications.
+    pub fn sending_outside(self, outside: &Outside) -> Recorder {
+        Recorder {
+            outside: Some(outside.clone()),
+            ..self
         }
     }
 
@@ -87,7 +99,10 @@ impl Recorder {
     fn send(&self, sessions: &mut Sessions, cx: &mut Context<'_>) {
         if !self.paced {
             for message in sessions.outbox.drain(..) {
-                cx.down(message);
+                match (&self.outside, cx.bucket()) {
+                    (Some(outside), Some(bucket)) => outside.leave(bucket, message),
+                    _ => cx.down(message),
+                }
             }
         }
         let now = cx.now();

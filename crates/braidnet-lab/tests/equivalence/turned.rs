@@ -35,11 +35,16 @@ pub struct Turned {
     script: Script,
     random: Random,
     now: Instant,
+    /// What each processor read of the time when its last turn began. It may have begun a while ago: see [`Turned::read`].
+    read: Vec<Instant>,
     /// When the far end and each processor want to be turned again.
     wishes: Vec<Next>,
     /// Each packet is let in only when nothing is left to run.
     gated: bool,
 }
+
+/// Longest time between a processor's reading of the clock and its turn: as long as a preempted thread may wait.
+const LONGEST_LAG_NANOS: u64 = 20_000_000;
 
 /// More turns than nothing to do takes.
 const ENDLESS: usize = 1_000_000;
@@ -65,6 +70,7 @@ impl Turned {
             script,
             random: Random::new(setup.seed),
             now,
+            read: vec![now; setup.processors],
             wishes: vec![Next::Again; setup.processors + 1],
             gated,
         }
@@ -228,7 +234,8 @@ impl Turned {
                 } else {
                     self.random.sized(256) as usize
                 };
-                self.workers[processor].turn(self.now, budget)
+                let now = self.read(processor);
+                self.workers[processor].turn(now, budget)
             }
         };
         self.wishes[actor] = next;
@@ -237,7 +244,22 @@ impl Turned {
             Next::At(at) => at <= self.now,
             Next::Idle => false,
         };
-        busy | due | (moved(&self.bench) != before) | self.workers.iter().any(Processor::has_work)
+        busy | due
+            | (moved(&self.bench) != before)
+            | self.workers.iter().any(Processor::has_work)
+            | self.bench.outside.has_any()
+    }
+
+    /// The time as a processor reads it, which may be preempted after that: so it lags behind, by as much as the seed draws, but
+    /// never goes back.
+    fn read(&mut self, processor: usize) -> Instant {
+        let lag = match self.random.below(2) {
+            0 if !self.gated => Duration::from_nanos(self.random.sized(LONGEST_LAG_NANOS)),
+            _ => Duration::ZERO,
+        };
+        let read = &mut self.read[processor];
+        *read = (*read).max(self.now - lag);
+        *read
     }
 
     fn describe(&self) -> String {
