@@ -167,6 +167,8 @@ counters! {
     TEXT_REFUSED = "text_refused",
     /// Reset: a panic inside has poisoned their bucket.
     POISONED = "poisoned",
+    /// Of those, not told to the peer: the engine has panicked again.
+    POISONED_UNSENT = "poisoned_unsent",
     /// Put off: no buffer for what the application is to be told; it is told when there is one.
     UNTOLD = "untold",
 }

@@ -255,6 +255,7 @@ impl Cluster {
             stream: &self.stream,
             links: Links::NONE,
             deadline: Instant::MAX,
+            inside: 0,
         };
         if let Some(dividing) = &mut self.dividing {
             dividing.go_on(&mut cx);

@@ -21,6 +21,8 @@ pub struct Context<'a> {
     pub(crate) links: &'a Links,
     /// The bucket's deadline, in a core; elsewhere it means nothing.
     pub(crate) deadline: Instant,
+    /// Messages that a core was called with and has not come back from.
+    pub(crate) inside: usize,
 }
 
 impl Context<'_> {

@@ -433,6 +433,7 @@ impl Pass {
         };
         cx.now = now;
         cx.pool.withhold_reserve(false);
+        let mut lost = core::mem::take(&mut cx.inside);
         run.clear();
         self.inner.clear();
         // What is inside belongs to the bucket; what came from outside for others has been set aside.
@@ -444,8 +445,10 @@ impl Pass {
         while let Some(queue) = QueueId::lowest(inside) {
             inside &= !queue.bit();
             cx.queues.exchange(queue, run);
+            lost += run.len();
             run.clear();
         }
+        cx.counters.add(cx.stream.lost(), lost as u64);
         // What was taken out of its queue first comes first.
         let (grouped, aside) = (self.work.grouped, self.work.aside.len());
         while self.work.groups.next(run).is_some() {

@@ -107,7 +107,9 @@ impl<'c> Session<'_, 'c> {
         self.cx.direction = direction;
         self.cx.links = &site.links;
         let state = self.bucket.state(module);
+        self.cx.inside = run.len();
         site.code.core(state, direction, run, self.cx);
+        self.cx.inside = 0;
         self.cx.queues.append(site.stay, run);
         1 << module.0
     }

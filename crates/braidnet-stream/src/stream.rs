@@ -479,24 +479,34 @@ impl Stream {
         entered
     }
 
-    /// How many counters all modules have together.
+    /// How many counters there are: those of all modules, and one of the stream's own.
     pub fn counter_count(&self) -> usize {
+        self.lost() + 1
+    }
+
+    /// Index of the counter of messages that a panic has taken with it: those that the core it was in had been called with, and those
+    /// on their way to other cores of the bucket.
+    pub(crate) fn lost(&self) -> usize {
         self.entries
             .iter()
             .map(|entry| entry.code.counters().len())
             .sum()
     }
 
-    /// Module name and counter name of every counter, in the order of their indices.
+    /// Module name and counter name of every counter, in the order of their indices. The last is `stream.poisoned`: messages that a panic has
+    /// taken with it.
     pub fn counter_names(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.entries.iter().flat_map(|entry| {
-            let module = entry.code.name();
-            entry
-                .code
-                .counters()
-                .iter()
-                .map(move |name| (module, *name))
-        })
+        self.entries
+            .iter()
+            .flat_map(|entry| {
+                let module = entry.code.name();
+                entry
+                    .code
+                    .counters()
+                    .iter()
+                    .map(move |name| (module, *name))
+            })
+            .chain([("stream", "poisoned")])
     }
 }
 

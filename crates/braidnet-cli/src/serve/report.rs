@@ -292,9 +292,10 @@ mod tests {
             "no_buffer other_station own_frame unknown_type unresolved",
         ),
         ("services", "no_service no_session poisoned"),
+        ("stream", "poisoned"),
         (
             "tcp",
-            "accept_queue_full bad_address no_buffer no_connection no_memory not_sendable poisoned stale syn_queue_full table_full text_refused",
+            "accept_queue_full bad_address no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent stale syn_queue_full table_full text_refused",
         ),
         ("udp", "no_buffer not_data port_closed port_zero too_long"),
     ];

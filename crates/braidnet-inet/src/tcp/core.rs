@@ -3,8 +3,8 @@
 use super::connection::{Connection, Departures, Segment};
 use super::table::Table;
 use super::{
-    CLOSED, DATA_SEGMENTS_IN, OUT_OF_ORDER, OWN, POISONED, SEGMENTS_IN, SEGMENTS_OUT, STALE,
-    TEXT_REFUSED, Tcp, UNTOLD, WALKS,
+    CLOSED, DATA_SEGMENTS_IN, OUT_OF_ORDER, OWN, POISONED, POISONED_UNSENT, SEGMENTS_IN,
+    SEGMENTS_OUT, STALE, TEXT_REFUSED, Tcp, UNTOLD, WALKS,
 };
 use crate::notes::Arrival;
 use braidnet_message::{Kind, Message, Run, Scarcity};
@@ -12,6 +12,8 @@ use braidnet_stream::{ConnectionId, Context, Control, Counter, State as ModuleSt
 use braidnet_tcp::{DropReason, Events, State};
 use braidnet_wire::tcp::{TcpError, TcpFlags};
 use braidnet_wire::time::{Duration, Instant};
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::OnceLock;
 
 /// How long what the head is to be told waits for a buffer before it is tried again on its own account.
@@ -366,10 +368,21 @@ impl Tcp {
     /// Resets every connection of a poisoned table; `fresh` takes its place.
     #[cold]
     pub(super) fn reset_all(&self, old: &mut Table, fresh: &mut Table, cx: &mut Context<'_>) {
-        for mut connection in fresh.succeed(old) {
+        for connection in fresh.succeed(old) {
             cx.count(POISONED, 1);
-            connection.tcb.abort();
-            self.end(&mut connection, Control::RESET, fresh, cx);
+            cx.count(CLOSED, 1);
+            if connection.announced {
+                tell(connection.closed(Control::RESET), connection.id, fresh, cx);
+            }
+            // The one that a panic has broken may make another; it is dropped in here, and the rest are reset all the same.
+            let reset = catch_unwind(AssertUnwindSafe(|| {
+                let mut connection = connection;
+                connection.tcb.abort();
+                send_last(&mut connection, cx);
+            }));
+            if reset.is_err() {
+                cx.count(POISONED_UNSENT, 1);
+            }
         }
         if !fresh.untold.is_empty() {
             self.catch_up(fresh, cx);
@@ -379,10 +392,7 @@ impl Tcp {
     /// Tells the head, and the peer where it is to hear of it, that a connection is no more.
     fn end(&self, connection: &mut Connection, why: u32, table: &mut Table, cx: &mut Context<'_>) {
         cx.count(CLOSED, 1);
-        // All that a connection at its end has left to say is a RST (RFC 9293 §3.6.1); nobody will ask it again.
-        if connection.tcb.state() == State::Closed && send_segment(connection, cx) {
-            cx.count(SEGMENTS_OUT, 1);
-        }
+        send_last(connection, cx);
         if connection.announced {
             tell(connection.closed(why), connection.id, table, cx);
         }
@@ -398,6 +408,13 @@ impl Tcp {
             };
             cx.up(message);
         }
+    }
+}
+
+/// All that a connection at its end has left to say is a RST (RFC 9293 §3.6.1); nobody will ask it again.
+fn send_last(connection: &mut Connection, cx: &mut Context<'_>) {
+    if connection.tcb.state() == State::Closed && send_segment(connection, cx) {
+        cx.count(SEGMENTS_OUT, 1);
     }
 }
 
