@@ -57,7 +57,7 @@ pub struct Compare {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(&Architecture::ALL, Architecture::name), hide_possible_values = true)]
     architecture: Vec<Architecture>,
 
-    /// Numbers of processors [default: 1, 2, 4 and so on, and all that this process may use; with --grid, all]
+    /// Numbers of processors [default: 1, 2, 4 and so on, and all that this process may use; with --grid, all] [CP/MP §3.4.1]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     processors: Vec<usize>,
 
@@ -65,11 +65,11 @@ pub struct Compare {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     connections: Vec<usize>,
 
-    /// What stands between transport and application: none, xdr [default: both; with --grid, none]
+    /// What stands between transport and application: none, xdr [default: both; with --grid, none] [CP/MP §3.2]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(Presentation::ALL, Presentation::name), hide_possible_values = true)]
     presentation: Vec<Presentation>,
 
-    /// Repetitions of each cell, 5 or more
+    /// Repetitions of each cell, 5 or more [CP/MP §3.4]
     #[arg(long, value_name = "N", default_value_t = CompareConfig::default().repetitions)]
     repetitions: usize,
 

@@ -4,7 +4,7 @@ use crate::choices::{Switch, one_of};
 use crate::units;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::CongestionControl;
-use braidnet_lab::{Agents, Counts, Order, OrderAbove, Perimeter, Share, TtcpConfig, Wait};
+use braidnet_lab::{Agents, Counts, Order, OrderAbove, Perimeter, Place, Share, TtcpConfig, Wait};
 use clap::Args;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct Load {
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().warmup)]
     warmup: u64,
 
-    /// Time that a measurement fills, at least: it goes on beyond its messages until then [CP/MP §3.4]
+    /// Time that a measurement fills, at least: it goes on beyond its messages until then [PLP §3.1]
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = units::duration)]
     fill: Duration,
 
@@ -36,7 +36,7 @@ pub struct Load {
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = units::size::<usize>)]
     size: usize,
 
-    /// Order-free work on each message that a stack receives: about so much processor time, above all else [PPF §3]
+    /// Order-free work on each message that a stack receives: about so much processor time, above all else [PPF §3.2, figure 6]
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = units::duration)]
     work: Duration,
 
@@ -107,7 +107,7 @@ pub struct Stack {
     #[arg(long, value_name = "NAME", default_value_t = OrderAbove::None, value_parser = one_of(OrderAbove::ALL, OrderAbove::name))]
     order_above: OrderAbove,
 
-    /// Most messages taken at once; 1 is how the papers did it [PLP §3]
+    /// Most messages taken at once; 1 is how the papers did it [PLP §1, CP/MP §3.3.2]
     #[arg(long, value_name = "N", default_value_t = TtcpConfig::default().batch)]
     batch: usize,
 
@@ -126,6 +126,10 @@ pub struct Stack {
     /// How whoever serves a queue waits: asleep, asking on, or asking first [ASX §2.6.1]
     #[arg(long, value_name = "NAME", default_value_t = Wait::SpinSleep, value_parser = one_of(Wait::ALL, Wait::name))]
     wait: Wait,
+
+    /// In whose memory one processor's queues, buckets, timers and buffers lie: all in the starter's, or each in its own [PPF §3.2, figures 4, 5]
+    #[arg(long, value_name = "NAME", default_value_t = Place::Together, value_parser = one_of(Place::ALL, Place::name))]
+    state: Place,
 
     /// Keep each thread on a processor of its own [PLP §3]
     #[arg(long)]
@@ -158,6 +162,7 @@ impl Knobs {
             agents: self.stack.agents,
             threads: self.stack.threads,
             wait: self.stack.wait,
+            state: self.stack.state,
             pin: self.stack.pin,
             ..TtcpConfig::default()
         }

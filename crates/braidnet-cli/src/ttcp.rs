@@ -56,7 +56,7 @@ pub struct Ttcp {
     #[arg(long, value_name = "NAME", default_value_t = Direction::Receive, value_parser = one_of(Direction::ALL, Direction::name))]
     direction: Direction,
 
-    /// As many messages as possible, or one-message round trips between two whole stacks [DEMUX §4]
+    /// As many messages as possible, or one-message round trips between two whole stacks [DEMUX §4.4]
     #[arg(long, value_name = "NAME", default_value_t = Mode::Bulk, value_parser = one_of(Mode::ALL, Mode::name))]
     mode: Mode,
 

@@ -101,6 +101,7 @@ fn help_teaches() {
                 "--one-behind <on|off>",
                 "[PLP §5.2]",
                 "[PLP §6, CP/MP §3.3.2]",
+                "--state <NAME>",
                 "--pin",
                 "--json",
                 "[default: 4352]",
@@ -311,6 +312,23 @@ fn the_grid_of_connections_is_announced_and_has_a_row_for_each() {
             (&"none".into(), &1000.into())
         );
     }
+}
+
+/// What a knob does stands in one line, with the section of the paper that it comes from.
+#[test]
+fn every_knob_names_its_paper() {
+    let help = answer(&["ttcp", "--help"]);
+    let mut knobs = 0;
+    for block in help.split("\n      --").skip(1) {
+        let name = block.split_whitespace().next().unwrap_or_default();
+        if ["json", "help"].contains(&name) {
+            continue;
+        }
+        let papers = ["[PLP §", "[CP/MP §", "[ASX §", "[DEMUX §", "[PPF §"];
+        assert!(papers.iter().any(|paper| block.contains(paper)), "{block}");
+        knobs += 1;
+    }
+    assert!(knobs > 25, "{knobs}");
 }
 
 #[test]

@@ -19,7 +19,8 @@ mod ttcp;
 pub use config::{
     Agents, ConfigError, Counts, Direction, MAX_AGENTS, MAX_BATCH, MAX_CONNECTIONS, MAX_MTU,
     MAX_PROCESSORS, MAX_SIZE, MAX_WORK, MIN_MTU, MIN_WINDOW_BYTES, Mode, NoShare, Order,
-    OrderAbove, Perimeter, Presentation, Share, Span, Transport, TtcpConfig, UnknownWord, Wait,
+    OrderAbove, Perimeter, Place, Presentation, Share, Span, Transport, TtcpConfig, UnknownWord,
+    Wait,
 };
 pub use result::{LabError, LockCost, RttResult, RunResult};
 pub use ttcp::{run, run_watched};

@@ -6,7 +6,8 @@
 //! waited for on the data path, and a processor that was off its processor when the word changed has a window of its own
 //! that is a little later: costs are taken as rates over the windows that they were measured in.
 
-use crate::config::MAX_PROCESSORS;
+use crate::config::{MAX_PROCESSORS, TtcpConfig};
+use crate::rig::warm;
 use braidnet_process::Worker;
 use braidnet_stream::{Next, Processor};
 use braidnet_sync::clock::Clock;
@@ -148,6 +149,8 @@ pub(crate) struct Cost {
 /// One processor of a measurement: its workers, of one stack or of both, turned as one, and metered.
 pub(crate) struct Metered {
     workers: Vec<Worker>,
+    /// How the thread that turns them is to make what is theirs, if it is.
+    makes: Option<Arc<TtcpConfig>>,
     phase: Arc<Phase>,
     seen: u32,
     notes: Arc<Notes>,
@@ -157,9 +160,15 @@ pub(crate) struct Metered {
 const NAP: Duration = Duration::from_millis(2);
 
 impl Metered {
-    pub(crate) fn new(workers: Vec<Worker>, phase: Arc<Phase>, notes: Arc<Notes>) -> Metered {
+    pub(crate) fn new(
+        workers: Vec<Worker>,
+        makes: Option<Arc<TtcpConfig>>,
+        phase: Arc<Phase>,
+        notes: Arc<Notes>,
+    ) -> Metered {
         Metered {
             workers,
+            makes,
             phase,
             seen: 0,
             notes,
@@ -181,6 +190,19 @@ impl Metered {
 }
 
 impl Processor for Metered {
+    fn begin(&mut self) {
+        let Some(config) = self.makes.take() else {
+            return;
+        };
+        let mut workers = Vec::with_capacity(self.workers.len());
+        for mut worker in self.workers.drain(..) {
+            worker.rebuild();
+            warm(&mut worker, &config);
+            workers.push(worker);
+        }
+        self.workers = workers;
+    }
+
     fn turn(&mut self, now: Instant, budget: usize) -> Next {
         let word = self.phase.word();
         if word != self.seen || word != SEEN.get() {

@@ -129,7 +129,7 @@ fn side_by_side(single: &TtcpConfig, count: usize) -> Result<f64, LabError> {
         processors.extend(rig.processors);
         rigs.push((rig.watch, rig.opening));
     }
-    let (processors, notes) = meter(processors, &phase);
+    let (processors, notes) = meter(processors, single, &phase);
     let running = suspended.start(processors);
     let mut watches: Vec<Watch> = Vec::new();
     for (watch, opening) in rigs {

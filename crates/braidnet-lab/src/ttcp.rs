@@ -1,6 +1,6 @@
 //! One measurement, from its configuration to its result.
 
-use crate::config::{Agents, Mode, TtcpConfig, Wait};
+use crate::config::{Agents, Mode, Place, TtcpConfig, Wait};
 use crate::measure::{Cost, Metered, Notes, Phase};
 use crate::result::{LabError, LockCost, RttResult, RunResult};
 use crate::rig::{Rig, Watch};
@@ -51,7 +51,7 @@ pub fn run_watched(
         opening,
         times,
     } = rig;
-    let (processors, notes) = meter(processors, &phase);
+    let (processors, notes) = meter(processors, config, &phase);
     let running = suspended.start(processors);
     if let Some(opening) = opening {
         opening.call();
@@ -148,12 +148,14 @@ pub(crate) fn running_config(
 /// Processors that note their costs, and where they do.
 pub(crate) fn meter(
     processors: Vec<Vec<braidnet_process::Worker>>,
+    config: &TtcpConfig,
     phase: &Arc<Phase>,
 ) -> (Vec<Metered>, Arc<Notes>) {
     let notes = Arc::new(Notes::of(processors.len()));
+    let makes = (config.state == Place::Apart).then(|| Arc::new(config.clone()));
     let metered = processors
         .into_iter()
-        .map(|workers| Metered::new(workers, phase.clone(), notes.clone()))
+        .map(|workers| Metered::new(workers, makes.clone(), phase.clone(), notes.clone()))
         .collect();
     (metered, notes)
 }

@@ -2,8 +2,8 @@
 //! carried it.
 
 use braidnet_lab::{
-    Agents, Counts, Direction, Mode, Order, OrderAbove, Perimeter, Presentation, RunResult, Span,
-    Transport, TtcpConfig, Wait, run,
+    Agents, Counts, Direction, Mode, Order, OrderAbove, Perimeter, Place, Presentation, RunResult,
+    Span, Transport, TtcpConfig, Wait, run,
 };
 use braidnet_process::Architecture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -182,6 +182,21 @@ fn one_connection_has_its_share_whoever_is_served_faster() {
                 let wanted = config.skew.unwrap().value();
                 assert!((found - wanted).abs() < 0.02, "{found} under {config:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn state_lies_wherever_it_was_asked_for() {
+    for presentation in Presentation::ALL {
+        for transport in Transport::ALL {
+            same_bytes(&TtcpConfig {
+                presentation: *presentation,
+                transport: *transport,
+                direction: Direction::Both,
+                state: Place::Apart,
+                ..smoke()
+            });
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) const BUDGET: usize = 256;
 pub(crate) fn carry<P: Processor>(mut processor: P, mut member: Member, idle: Idle) -> P {
     let clock = Clock::shared();
     let mut idle_since = None;
+    processor.begin();
     while member.brake.boundary() {
         let now = Instant::from_nanos(clock.now_nanos());
         match processor.turn(now, BUDGET) {

@@ -52,6 +52,15 @@ impl Worker {
         self.outward.reserve(messages);
     }
 
+    /// Makes what is this worker's alone anew, to lie in the memory of the processor that the calling thread is on: see
+    /// [`Cluster::rebuild`]. For before its first turn, on the thread that makes it ([`Processor::begin`]); memory has to be
+    /// [reserved](Worker::reserve) again, and buffers [kept](Worker::keep).
+    pub fn rebuild(&mut self) {
+        self.cluster.rebuild();
+        self.run = Run::new();
+        self.parcels = Vec::with_capacity(self.batch);
+    }
+
     /// Keeps these buffers, from now on, for what frees others, where the worker's pool is found empty. Without them, a worker whose
     /// memory is used up by what its application sends may never get rid of that.
     pub fn keep(&mut self, reserve: Reserve) {

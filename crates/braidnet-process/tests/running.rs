@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::{self, ThreadId};
 
 /// Has nothing to do, and tells when it is to rest.
 struct Idler {
@@ -35,6 +36,41 @@ fn a_processor_rests_before_its_thread_sleeps() {
         .recv_timeout(Duration::from_secs(60))
         .expect("it is told, by way of all that wraps it");
     assert_eq!(running.stop().unwrap().len(), 1);
+}
+
+/// Notes who begins, and fails if turned before, or by another.
+struct Beginner {
+    begins: mpsc::Sender<()>,
+    on: Option<ThreadId>,
+}
+
+impl Processor for Beginner {
+    fn begin(&mut self) {
+        assert_eq!(self.on.replace(thread::current().id()), None, "once");
+        self.begins.send(()).unwrap();
+    }
+
+    fn turn(&mut self, _now: Instant, _budget: usize) -> Next {
+        assert_eq!(self.on, Some(thread::current().id()), "begun, and here");
+        Next::Idle
+    }
+}
+
+#[test]
+fn a_processor_begins_on_the_thread_that_turns_it() {
+    let (begins, begun) = mpsc::channel();
+    let beginner = || Beginner {
+        begins: begins.clone(),
+        on: None,
+    };
+    let threads = Suspended::spawn(&RunningConfig::default(), 2).unwrap();
+    let running = threads.start(vec![vec![Box::new(beginner())], vec![Box::new(beginner())]]);
+    for _ in 0..2 {
+        begun
+            .recv_timeout(Duration::from_secs(60))
+            .expect("it is told, by way of all that wraps it");
+    }
+    assert_eq!(running.stop().unwrap().len(), 2);
 }
 
 /// Hands a token on to the next, which is woken for it, until it has gone round often enough.

@@ -134,6 +134,7 @@ pub struct Cluster {
     /// Where packets enter the lowest module, if that is turned here.
     lowest: Option<QueueId>,
     pass: Pass,
+    arena: Arc<Arena>,
     pool: Pool,
     queues: Queues,
     counters: Arc<Counters>,
@@ -172,6 +173,7 @@ impl Cluster {
         Cluster {
             lowest: (lowest.bit() & here != 0).then_some(lowest),
             pass: Pass::new(stream, here, modules, buckets),
+            arena: arena.clone(),
             pool: Pool::new(arena),
             queues: Queues::new(),
             counters: Counters::new(stream),
@@ -179,6 +181,17 @@ impl Cluster {
             dividing: dividing.map(Box::new),
             outer: Run::new(),
         }
+    }
+
+    /// Makes what is this cluster's alone anew: buffers, queues, timers, and the buckets that nobody else enters. Memory lies beside
+    /// the processor that first touches it, and what one thread allocates shares no cache line with what another does; so this is for a
+    /// cluster that was made on one thread and is turned on another, before its first turn. Buckets that several processors enter are
+    /// beside none of them, and stay. Messages, connections and reserved memory that it has are lost.
+    pub fn rebuild(&mut self) {
+        self.pass.rebuild(&self.stream);
+        self.pool = Pool::new(&self.arena);
+        self.queues = Queues::new();
+        self.outer = Run::new();
     }
 
     /// Takes memory for runs of `messages` messages now, so that no turn that handles as many asks the allocator for more.

@@ -45,6 +45,15 @@ impl Pass {
         }
     }
 
+    /// Makes all that is this processor's alone anew, on the calling thread.
+    pub(crate) fn rebuild(&mut self, stream: &Stream) {
+        self.buckets.rebuild(stream, self.reach.modules);
+        let seat = self.work.seat;
+        self.work = Work::new(self.buckets.count(), self.buckets.perimeters());
+        self.work.seat = seat;
+        self.inner = Run::new();
+    }
+
     /// Takes memory for runs of so many messages.
     pub(crate) fn reserve(&mut self, messages: usize) {
         self.work.reserve(messages);

@@ -57,6 +57,16 @@ fn ids(count: u32) -> impl Iterator<Item = BucketId> {
     (0..count.min(1 << 16)).map(|id| BucketId(id as u16))
 }
 
+fn leased_bucket(id: BucketId, stream: &Stream) -> Box<SharedBucket> {
+    let bucket = Bucket::open(id, stream, |_| true);
+    Box::new(SharedBucket::new(
+        bucket,
+        Exclusion::Delegation,
+        Arrival::Numbered,
+        rises(stream),
+    ))
+}
+
 impl Buckets {
     /// `count` buckets of which those in `mine` are made here, private to one processor.
     ///
@@ -112,17 +122,8 @@ impl Buckets {
         home: impl Fn(BucketId) -> usize,
     ) -> Vec<Buckets> {
         let domain = |processor: usize| -> Domain {
-            let bucket = |id| {
-                let bucket = Bucket::open(id, stream, |_| true);
-                Box::new(SharedBucket::new(
-                    bucket,
-                    Exclusion::Delegation,
-                    Arrival::Numbered,
-                    rises(stream),
-                ))
-            };
             ids(count)
-                .map(|id| (home(id) == processor).then(|| bucket(id)))
+                .map(|id| (home(id) == processor).then(|| leased_bucket(id, stream)))
                 .collect()
         };
         Leases::new((0..processors).map(domain).collect())
@@ -158,6 +159,21 @@ impl Buckets {
         match &self.0 {
             Store::Shared(perimeters) => perimeters.all.len() as u32,
             Store::Private(_) | Store::Leased(_) => self.count(),
+        }
+    }
+
+    /// Opens anew those that nobody else enters, where these modules are turned.
+    pub(crate) fn rebuild(&mut self, stream: &Stream, modules: ModuleSet) {
+        match &mut self.0 {
+            Store::Private(buckets) => {
+                let open =
+                    |id| Box::new(Bucket::open(id, stream, |module| modules.contains(module)));
+                for bucket in buckets.iter_mut().flatten() {
+                    *bucket = open(bucket.id);
+                }
+            }
+            Store::Leased(leases) => leases.rebuild(|id| leased_bucket(id, stream)),
+            Store::Shared(_) => {}
         }
     }
 

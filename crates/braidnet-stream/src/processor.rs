@@ -29,6 +29,10 @@ impl Next {
 /// Something that carries protocol work forward when it is turned. A spawned thread, a user's own loop, a simulator and
 /// a model checker are equal callers; none of them is known here.
 pub trait Processor: Send {
+    /// Called once before the first turn, on the thread that is going to make all turns: what is to lie in memory beside it, it can
+    /// build there. Where turns are made now by one thread, now by another, it is not called.
+    fn begin(&mut self) {}
+
     /// Does at most about `budget` messages' worth of work at time `now` and says what it wants next. It never blocks.
     fn turn(&mut self, now: Instant, budget: usize) -> Next;
 
@@ -48,6 +52,10 @@ pub trait Processor: Send {
 
 /// Several processors turned as one, one after the other.
 impl<P: Processor> Processor for Vec<P> {
+    fn begin(&mut self) {
+        self.iter_mut().for_each(P::begin);
+    }
+
     fn turn(&mut self, now: Instant, budget: usize) -> Next {
         self.iter_mut()
             .fold(Next::Idle, |next, part| next.sooner(part.turn(now, budget)))
@@ -67,6 +75,10 @@ impl<P: Processor> Processor for Vec<P> {
 }
 
 impl<P: Processor + ?Sized> Processor for Box<P> {
+    fn begin(&mut self) {
+        (**self).begin();
+    }
+
     fn turn(&mut self, now: Instant, budget: usize) -> Next {
         (**self).turn(now, budget)
     }

@@ -69,6 +69,7 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
             .then(|| config.threads.unwrap_or(config.processors)),
         thread_per_connection: config.thread_per_connection,
         wait: config.wait.name(),
+        state: config.state.name(),
         lock: config.lock.name(),
         counts: config.counts.name(),
         caches: config.caches,

@@ -56,6 +56,8 @@ pub struct Run {
     pub thread_per_connection: bool,
     /// How processors wait for something to do: `sleep`, `spin` or `spin-sleep`.
     pub wait: &'static str,
+    /// In whose memory lies what is one processor's alone: `together` in that of who starts all, `apart` in its processor's.
+    pub state: &'static str,
     /// What shared state is locked with.
     pub lock: &'static str,
     /// How references are counted.

@@ -85,6 +85,7 @@ fn ways(run: &Run) -> String {
     );
     way(run.counts != "lean", format_args!("counts {}", run.counts));
     way(!run.caches, format_args!("caches off"));
+    way(run.state != "together", format_args!("state {}", run.state));
     way(!run.one_behind, format_args!("one-behind off"));
     ways
 }

@@ -111,6 +111,11 @@ pub enum ConfigError {
     /// A number of threads for tasks, where there are none.
     #[error("threads carry tasks: a number of them needs agents tasks")]
     ThreadsWithoutTasks,
+    /// State beside the thread that turns it, where now one turns it and now another.
+    #[error(
+        "state apart lies beside the thread that turns its processor, and tasks are turned by whichever is next: it needs agents threads"
+    )]
+    TasksNowhere,
     /// An agent for each connection, where work is not bound to connections.
     #[error(
         "under {architecture} no agent has a connection of its own: that needs architecture connection"

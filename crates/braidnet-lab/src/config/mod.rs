@@ -9,8 +9,8 @@ mod words;
 pub use error::ConfigError;
 pub use share::{NoShare, Share};
 pub use words::{
-    Agents, Counts, Direction, Mode, Order, OrderAbove, Perimeter, Presentation, Span, Transport,
-    UnknownWord, Wait,
+    Agents, Counts, Direction, Mode, Order, OrderAbove, Perimeter, Place, Presentation, Span,
+    Transport, UnknownWord, Wait,
 };
 
 use crate::content::NUMBER_BYTES;
@@ -97,6 +97,8 @@ pub struct TtcpConfig {
     pub thread_per_connection: bool,
     /// How processors wait for something to do.
     pub wait: Wait,
+    /// In whose memory lies what is one processor's alone; needs [`Agents::Threads`].
+    pub state: Place,
     /// Whether each thread stays on a processor of its own.
     pub pin: bool,
     /// How long the measured part lasts at least; messages go on being measured until it is filled.
@@ -140,6 +142,7 @@ impl Default for TtcpConfig {
             threads: None,
             thread_per_connection: false,
             wait: Wait::SpinSleep,
+            state: Place::Together,
             pin: false,
             min_duration: Duration::from_millis(300),
             congestion: CongestionControl::Cubic,
@@ -241,6 +244,9 @@ impl TtcpConfig {
     fn validate_agents(&self) -> Result<(), ConfigError> {
         if self.threads.is_some() && self.agents != Agents::Tasks {
             return Err(ConfigError::ThreadsWithoutTasks);
+        }
+        if self.state == Place::Apart && self.agents == Agents::Tasks {
+            return Err(ConfigError::TasksNowhere);
         }
         let threads = self.threads.unwrap_or(self.processors);
         if threads == 0 || threads > MAX_PROCESSORS {

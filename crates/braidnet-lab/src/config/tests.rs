@@ -179,6 +179,14 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                agents: Agents::Tasks,
+                state: Place::Apart,
+                ..good()
+            },
+            "state apart lies beside the thread that turns its processor, and tasks are turned by whichever is next: it needs agents threads",
+        ),
+        (
+            TtcpConfig {
                 span: Span::Stream,
                 ..good()
             },
@@ -292,6 +300,7 @@ fn words_are_read_as_they_are_written() {
     law(Agents::ALL);
     law(Wait::ALL);
     law(Span::ALL);
+    law(Place::ALL);
     let error = "up".parse::<Direction>().map_err(|error| error.to_string());
     assert_eq!(
         error,

@@ -173,6 +173,15 @@ words! {
 }
 
 words! {
+    /// In whose memory queues, buckets, timers and buffers lie that are one processor's alone (PPF §3.2, figures 4 and 5).
+    Place, "place for state", "together or apart":
+    /// All in that of the thread that starts them, one beside the other.
+    Together = "together",
+    /// Each in that of the thread that turns its processor, which makes them.
+    Apart = "apart",
+}
+
+words! {
     /// How references are counted: to buffers, and where not [`Lean`](Counts::Lean), to modules and sessions (PLP §5.2).
     Counts, "way to count", "lean, atomic or locked":
     /// Only where something is shared, and atomically.

@@ -2,7 +2,7 @@
 
 use super::warm::warm;
 use super::watch::WatchedStack;
-use crate::config::{Perimeter, Span, Transport, TtcpConfig};
+use crate::config::{Perimeter, Place, Span, Transport, TtcpConfig};
 use crate::deal::{Dealer, SERVICE_PORT};
 use crate::result::LabError;
 use braidnet::StackError;
@@ -228,8 +228,10 @@ impl Stack {
             architecture => architecture,
         };
         let mut processors = self.plan.workers(architecture, wakers, application)?;
-        for worker in processors.iter_mut().flatten() {
-            warm(worker, config);
+        if config.state == Place::Together {
+            for worker in processors.iter_mut().flatten() {
+                warm(worker, config);
+            }
         }
         let counters = processors
             .iter_mut()

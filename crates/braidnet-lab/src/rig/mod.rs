@@ -6,6 +6,7 @@ mod warm;
 mod watch;
 
 pub(crate) use host::Opening;
+pub(crate) use warm::warm;
 pub(crate) use watch::Watch;
 
 use crate::config::{Direction, Mode, Presentation, Transport, TtcpConfig};

@@ -19,7 +19,7 @@ const DATAGRAMS: usize = 4096;
 const OTHERS: usize = 1024;
 
 /// Grows a worker's pool and runs.
-pub(super) fn warm(worker: &mut Worker, config: &TtcpConfig) {
+pub(crate) fn warm(worker: &mut Worker, config: &TtcpConfig) {
     let windows = config.window_bytes as usize / segment_bytes(config.mtu) + 2;
     let segments = match config.transport {
         // What is acknowledged, and freed to be sent again, may still lie in a queue of the receiver's.

@@ -102,6 +102,15 @@ impl Leases {
         }
     }
 
+    /// Puts others in the place of its own, if nobody else enters them.
+    pub(crate) fn rebuild(&mut self, mut open: impl FnMut(BucketId) -> Box<SharedBucket>) {
+        if let Access::Alone(own) = self.home.access() {
+            for bucket in own.iter_mut().flatten() {
+                *bucket = open(bucket.id);
+            }
+        }
+    }
+
     /// Whether nobody else enters its own buckets, nor this processor those of others.
     #[inline]
     pub(crate) fn is_private(&self) -> bool {
