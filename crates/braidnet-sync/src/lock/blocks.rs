@@ -202,6 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "statistics over many rounds, and nothing unsafe")]
     fn one_in_n_is_timed() {
         let cells = Cells::default();
         for mean in [1, 2, 7, 64] {
