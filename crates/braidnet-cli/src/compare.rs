@@ -98,8 +98,8 @@ impl Compare {
     pub fn run(self) -> Result<(), Failure> {
         let (json, grid, trial) = (self.json, self.grid, self.trial());
         let config = self.config();
-        if grid {
-            announce(&config)?;
+        if trial.is_none() {
+            announce(&config, grid)?;
         }
         let mut bar = Bar::new();
         bar.clear_on_interrupt()
@@ -163,12 +163,15 @@ fn asked_or<T>(asked: Vec<T>, default: Vec<T>) -> Vec<T> {
     if asked.is_empty() { default } else { asked }
 }
 
-/// Says on standard error how long it will take.
-fn announce(config: &CompareConfig) -> Result<(), Failure> {
+/// Says on standard error how long it will take: of a grid always, else where it is longer than anybody would wait unasked.
+fn announce(config: &CompareConfig, grid: bool) -> Result<(), Failure> {
     let cells = config
         .cells(ThisMachine::new().processors())
         .map_err(failure)?;
     let needed = config.time_needed(&cells);
+    if !grid && needed <= config.budget.max(UNASKED) {
+        return Ok(());
+    }
     eprintln!(
         "{} cells: about {}, at most about {} if the machine is not steady",
         cells.len(),
@@ -177,6 +180,9 @@ fn announce(config: &CompareConfig) -> Result<(), Failure> {
     );
     Ok(())
 }
+
+/// Nobody is told of less than this: `compare` as it is takes up to a minute and a half.
+const UNASKED: Duration = Duration::from_secs(90);
 
 /// "40 s", "3 min".
 fn roughly(time: Duration) -> String {

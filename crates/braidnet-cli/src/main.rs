@@ -25,7 +25,8 @@ The first thing to run:
 
 `braidnet COMMAND --help` says more of each command and ends with examples. In brackets stand sections of the papers \
 that braidnet is built after: CP/MP (Schmidt and Suda, connectional and message parallelism), PLP (Nahum, Yates, Kurose \
-and Towsley, performance issues in parallelized network protocols), ASX (Schmidt, the object-oriented framework).";
+and Towsley, performance issues in parallelized network protocols), ASX (Schmidt, the object-oriented framework), \
+DEMUX (demultiplexed STREAMS stacks), PPF (Lindgren, Krupczak, Ammar and Schwan, parallel and configurable protocols).";
 
 /// A user-space TCP/IP stack whose process architecture is chosen at run time
 #[derive(Parser, Debug)]

@@ -141,7 +141,7 @@ fn every_knob_of_a_measurement_names_its_section() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence_and_2() {
-    let rows: [(&[&str], &str); 22] = [
+    let rows: [(&[&str], &str); 26] = [
         (&[], "Usage: braidnet"),
         (&["compere"], "unrecognized subcommand 'compere'"),
         (&["ttcp", "--fast"], "unexpected argument '--fast'"),
@@ -198,6 +198,22 @@ fn what_cannot_be_is_refused_with_a_sentence_and_2() {
         (
             &["compare", "--architecture", "function"],
             "braidnet: function on 1 processor, 1 connection: under function processors share in the work",
+        ),
+        (
+            &["ttcp", "--perimeter", "delegated"],
+            "braidnet: delegated perimeters can be chosen where",
+        ),
+        (
+            &["ttcp", "--architecture", "braid", "--order", "waiting"],
+            "under braid that is not so: choose message",
+        ),
+        (
+            &["ttcp", "--lock", "mcs"],
+            "braidnet: lock mcs has nothing to lock under connection",
+        ),
+        (
+            &["ttcp", "--architecture", "braid", "--processors", "66"],
+            "braidnet: braid shares work among 65 processors at most",
         ),
         (&["compare", "--processors", "1,x"], "invalid value 'x'"),
         (
@@ -276,6 +292,53 @@ fn ttcp_prints_what_a_person_can_read() {
     for key in ["p50_ns", "p99_ns", "p999_ns", "round_trips_per_second"] {
         assert!(echo[key].as_f64().expect(key) > 0.0, "{echo}");
     }
+}
+
+/// What is printed is what was done: the class of a connection's lock is metered only where it is taken.
+#[test]
+fn ttcp_enters_connections_as_it_was_told_to_and_says_so() {
+    let rows = [
+        ("locked", "none", "lock mcs"),
+        ("locked", "numbered", "lock mcs, order numbered"),
+        (
+            "delegated",
+            "waiting",
+            "perimeters delegated, order waiting",
+        ),
+    ];
+    for (perimeter, order, words) in rows {
+        let lock = if perimeter == "locked" {
+            "mcs"
+        } else {
+            "adaptive"
+        };
+        let knobs = format!(
+            "ttcp --sync --architecture message --processors 2 --perimeter {perimeter} --order {order} --lock {lock}"
+        );
+        let knobs: Vec<&str> = knobs.split_whitespace().collect();
+        let text = answer(&[&knobs[..], &SMOKE].concat());
+        assert!(text.contains(words), "{text}");
+        let run = json(&[&knobs[..], &["--json"], &SMOKE].concat());
+        assert_eq!(
+            (&run["perimeter"], &run["order"]),
+            (&perimeter.into(), &order.into())
+        );
+        let is_locked = run["locks_per_message"]["connection"].is_object();
+        assert_eq!(is_locked, perimeter == "locked", "{run}");
+        assert_eq!(run["lock"].as_str(), is_locked.then_some("mcs"));
+        if order == "waiting" {
+            assert_eq!(run["out_of_order_percent"], 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_skewed_comparison_leaves_out_one_connection_and_says_so() {
+    let narrowed = ["compare", "--skew", "0.8", "--architecture", "connection"];
+    let more = ["--processors", "1", "--presentation", "none"];
+    let text = answer(&[&narrowed[..], &more, &SMOKE].concat());
+    assert!(text.contains("1 connection is left out"), "{text}");
+    assert!(text.contains("20 connections, no presentation"), "{text}");
 }
 
 #[test]
@@ -398,7 +461,6 @@ fn compare_reports_every_cell() {
             "mtu",
             "window_bytes",
             "checksum",
-            "lock",
             "tcp_locks",
             "device_queues",
             "agents",

@@ -431,6 +431,35 @@ fn agents_of_every_kind() {
     }
 }
 
+/// As many as there can be, with windows as they are by default.
+#[test]
+fn memory_is_enough_for_as_many_agents_as_there_can_be() {
+    let most = TtcpConfig {
+        connections: 255,
+        processors: 2,
+        thread_per_connection: true,
+        window_bytes: TtcpConfig::default().window_bytes,
+        agents: Agents::Tasks,
+        ..smoke()
+    };
+    let many = |architecture| TtcpConfig {
+        architecture,
+        processors: 64,
+        connections: 64,
+        thread_per_connection: false,
+        ..most.clone()
+    };
+    let shared = [Architecture::Message, Architecture::Braid].map(many);
+    for config in [most.clone()].into_iter().chain(shared) {
+        let config = TtcpConfig {
+            threads: Some(2),
+            ..config
+        };
+        let result = run(&config).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+        assert_eq!(count(&result, "no_buffer"), 0, "{config:?}");
+    }
+}
+
 #[test]
 fn round_trips() {
     for transport in Transport::ALL {

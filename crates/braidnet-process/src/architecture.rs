@@ -58,6 +58,35 @@ impl Architecture {
         }
     }
 
+    /// Whether it can be on so many processors.
+    ///
+    /// # Errors
+    /// [`Refusal::NoProcessor`], [`Refusal::TooManyBraided`].
+    pub fn check_processors(self, processors: usize) -> Result<(), Refusal> {
+        match (self, processors) {
+            (_, 0) => Err(Refusal::NoProcessor),
+            (Architecture::Braid, processors) if processors > MOST_BRAIDED => {
+                Err(Refusal::TooManyBraided(processors))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it asks how processors keep out of each other's way in a bucket, and in what order they come: only where they share
+    /// connections by that choice. A kind of lock is no such choice, for there is always one.
+    ///
+    /// # Errors
+    /// [`Refusal::NothingShared`].
+    pub fn check_sharing(self, exclusion: Exclusion, arrival: Arrival) -> Result<(), Refusal> {
+        let chosen = match (exclusion, arrival) {
+            _ if self == Architecture::Message => return Ok(()),
+            (Exclusion::Delegation, _) => "delegated perimeters",
+            (_, Arrival::Numbered | Arrival::Waiting) => "an order of arrival",
+            (Exclusion::Lock(_), Arrival::AsItComes) => return Ok(()),
+        };
+        Err(Refusal::NothingShared(self, chosen))
+    }
+
     /// Whether TCP can be behind so many locks: more than one divide what only architectures lock whose processors share
     /// connections.
     ///
@@ -113,9 +142,7 @@ impl Architecture {
         exclusion: Exclusion,
         arrival: Arrival,
     ) -> Result<Placement, Refusal> {
-        if processors == 0 {
-            return Err(Refusal::NoProcessor);
-        }
+        self.check_processors(processors)?;
         let (junctions, perimeter) = match self {
             Architecture::Task => (task(processors, places)?, Perimeter::Owned),
             Architecture::Connection => {
@@ -123,7 +150,7 @@ impl Architecture {
                 (vec![filter], Perimeter::Owned)
             }
             Architecture::Message => message(processors, exclusion, arrival),
-            Architecture::Braid => (braid(processors)?, Perimeter::Leased),
+            Architecture::Braid => (braid(processors), Perimeter::Leased),
             Architecture::Function => (function(processors, places)?, Perimeter::Owned),
         };
         Ok(Placement {
@@ -206,11 +233,8 @@ fn message(
 }
 
 /// A packet filter whose runs are numbered, for guests take some.
-fn braid(processors: usize) -> Result<Vec<Junction>, Refusal> {
-    if processors > MOST_BRAIDED {
-        return Err(Refusal::TooManyBraided(processors));
-    }
-    Ok(vec![filter(everyone(processors), Order::Numbered)])
+fn braid(processors: usize) -> Vec<Junction> {
+    vec![filter(everyone(processors), Order::Numbered)]
 }
 
 /// A packet filter, and inside each module that divides its work a junction of pieces.
@@ -314,6 +338,8 @@ pub enum Refusal {
     Unshared(Architecture),
     /// A perimeter for each module of a connection, and numbers for entering the connection.
     NumberedByModule,
+    /// A way of sharing connections, this one, where processors do not share them by choice.
+    NothingShared(Architecture, &'static str),
     /// TCP behind several locks, where no connection is locked.
     Unlocked(Architecture, TcpLocks),
     /// Waiting for one's number where numbers are drawn at so many queues.
@@ -340,6 +366,10 @@ impl fmt::Display for Refusal {
             ),
             Refusal::NumberedByModule => f.write_str(
                 "runs are numbered for a connection's perimeter, and each module has its own: choose order none, or a perimeter for a connection or stream",
+            ),
+            Refusal::NothingShared(architecture, chosen) => write!(
+                f,
+                "{chosen} can be chosen where any processor may have a connection's messages, and under {architecture} that is not so: choose message"
             ),
             Refusal::Unlocked(architecture, locks) => write!(
                 f,
@@ -501,6 +531,19 @@ mod tests {
                 architecture.check_extent(Extent::Bucket, Arrival::Numbered),
                 Ok(())
             );
+            let chosen = [
+                (Exclusion::Delegation, arrival, "delegated perimeters"),
+                (LOCKED, Arrival::Numbered, "an order of arrival"),
+                (LOCKED, Arrival::Waiting, "an order of arrival"),
+            ];
+            for (exclusion, arrival, what) in chosen {
+                let in_vain = architecture != Architecture::Message;
+                let refusal = in_vain.then_some(Refusal::NothingShared(architecture, what));
+                let found = architecture.check_sharing(exclusion, arrival);
+                assert_eq!(found.err(), refusal);
+            }
+            assert_eq!(architecture.check_sharing(LOCKED, arrival), Ok(()));
+            assert_eq!(architecture.check_processors(0), Err(Refusal::NoProcessor));
             for locks in TcpLocks::ALL {
                 let divides = architecture != Architecture::Message && locks != TcpLocks::One;
                 let refusal = divides.then_some(Refusal::Unlocked(architecture, locks));

@@ -90,13 +90,15 @@ impl ServerBuilder {
         self.exclusion(Exclusion::Lock(lock))
     }
 
-    /// How processors keep out of each other's way in a bucket under `message`.
+    /// How processors keep out of each other's way in a bucket under `message`; any other architecture is refused with
+    /// [`Exclusion::Delegation`].
     pub fn exclusion(mut self, exclusion: Exclusion) -> ServerBuilder {
         self.exclusion = exclusion;
         self
     }
 
-    /// What of the order of arrival reaches the buckets under `message`.
+    /// What of the order of arrival reaches the buckets under `message`; any other architecture is refused with more than
+    /// [`Arrival::AsItComes`].
     pub fn arrival(mut self, arrival: Arrival) -> ServerBuilder {
         self.arrival = arrival;
         self
@@ -135,8 +137,17 @@ impl ServerBuilder {
     /// Whether the stack makes sense on a device of these capabilities: for who has something to make before it starts.
     ///
     /// # Errors
-    /// What [`start`](ServerBuilder::start) would say of the stack's addresses, its buckets and the device's MTU.
+    /// What [`start`](ServerBuilder::start) would say of the architecture and what was chosen with it, of the stack's addresses, its
+    /// buckets and the device's MTU.
     pub fn check(&self, capabilities: &Capabilities) -> Result<(), StackError> {
+        let architecture = self.architecture;
+        (architecture.check_processors(self.processors))
+            .and_then(|()| architecture.check_locks(self.tcp_locks))
+            .and_then(|()| architecture.check_sharing(self.exclusion, self.arrival))
+            .and_then(|()| {
+                architecture.check_arrival(self.arrival, capabilities.queues, self.processors)
+            })
+            .map_err(PlanError::from)?;
         wiring::interface(&self.config, capabilities).map(drop)
     }
 
@@ -145,6 +156,7 @@ impl ServerBuilder {
     /// # Errors
     /// If anything of that cannot be done; nothing is left behind then.
     pub fn start(self, device: impl Device) -> Result<Server, StackError> {
+        self.check(device.capabilities())?;
         let suspended = Suspended::spawn(&self.running, self.processors)?;
         let Server { driver, parts } = self.wire(device, suspended.wakers())?;
         Ok(Server {
@@ -159,6 +171,7 @@ impl ServerBuilder {
     /// # Errors
     /// If the device cannot be opened or the stack not be wired.
     pub fn turned(self, device: impl Device) -> Result<Server<Processors>, StackError> {
+        self.check(device.capabilities())?;
         let wakers: Vec<Unparker> = (0..self.processors)
             .map(|_| Parker::new().unparker())
             .collect();
@@ -174,9 +187,6 @@ impl ServerBuilder {
         let tcp_ports: Vec<u16> = self.tcp.keys().copied().collect();
         let udp_ports: Vec<u16> = self.udp.keys().copied().collect();
         let arena = Arena::new(self.config.memory_bytes);
-        self.architecture
-            .check_locks(self.tcp_locks)
-            .map_err(PlanError::from)?;
         let transports = Transports {
             config: &self.config,
             capabilities: &capabilities,

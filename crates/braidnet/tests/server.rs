@@ -1,8 +1,9 @@
 //! A server on processors of its own.
 
 use braidnet::device::{Capabilities, memory};
+use braidnet::inet::tcp::TcpLocks;
 use braidnet::message::Message;
-use braidnet::stream::{Exclusion, Processor};
+use braidnet::stream::{Arrival, Exclusion, Processor};
 use braidnet::sync::group::MemberError;
 use braidnet::sync::lock::LockKind;
 use braidnet::wire::address::Tuple;
@@ -255,4 +256,39 @@ fn a_suspended_server_stands_still_and_goes_on() {
         server.suspend();
         server.stop().unwrap();
     }
+}
+
+/// Before a thread or a file is made.
+#[test]
+fn what_an_architecture_cannot_be_is_refused_beforehand() {
+    let server = || ServerBuilder::new(StackConfig::new([10, 0, 0, 2].into()));
+    let device = Capabilities::ip(1500);
+    let rows = [
+        (
+            server().architecture(Architecture::Braid, 66),
+            "65 processors at most",
+        ),
+        (
+            server().architecture(Architecture::Task, 0),
+            "at least one processor",
+        ),
+        (server().tcp_locks(TcpLocks::Six), "there is none"),
+        (
+            server().exclusion(Exclusion::Delegation),
+            "delegated perimeters",
+        ),
+        (server().arrival(Arrival::Numbered), "an order of arrival"),
+    ];
+    for (builder, words) in rows {
+        let refusal = builder.check(&device).unwrap_err().to_string();
+        assert!(refusal.contains(words), "{refusal}");
+    }
+    let most = server().architecture(Architecture::Braid, 65);
+    assert!(most.check(&device).is_ok());
+    let shared = server()
+        .architecture(Architecture::Message, 2)
+        .exclusion(Exclusion::Delegation)
+        .arrival(Arrival::Numbered)
+        .tcp_locks(TcpLocks::Six);
+    assert!(shared.check(&device).is_ok());
 }

@@ -14,8 +14,8 @@ pub fn started(setup: &Setup, device: &str, adopted: bool) {
         "{} {device}{}: {} on {}\n",
         setup.mode,
         if adopted { " (adopted)" } else { "" },
-        setup.architecture,
-        count(setup.processors as u64, "processor"),
+        setup.placing.architecture,
+        count(setup.placing.processors as u64, "processor"),
     );
     for offer in &setup.services {
         text.push_str(&line(offer, setup));

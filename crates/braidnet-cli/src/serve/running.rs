@@ -48,10 +48,8 @@ struct Serving {
 impl Serving {
     fn start(setup: &Setup) -> Result<Serving, Failure> {
         let files = Files::new();
-        let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?
-            .architecture(setup.architecture, setup.processors)
-            .lock(setup.lock)
-            .tcp_locks(setup.tcp_locks);
+        let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?;
+        let builder = setup.placing.of(builder);
         let device = TunDevice::create(device(setup)).map_err(refused_device)?;
         // A capture empties its file: what will be refused is refused before.
         builder

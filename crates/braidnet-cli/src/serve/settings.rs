@@ -1,5 +1,6 @@
 //! What is asked for: on the command line and in a file, in the same words.
 
+use super::placing::Placing;
 use super::values::{Bytes, HttpRoot, Prefixed, Span};
 use crate::choices::one_of;
 use crate::failure::Failure;
@@ -8,6 +9,7 @@ use braidnet::device::tun::Mode;
 use braidnet::inet::tcp::TcpLocks;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::CongestionControl;
+use braidnet_lab::{Agents, Order, Perimeter, Wait};
 use serde::de::{Deserialize, Deserializer, Error};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -52,9 +54,17 @@ pub struct Settings {
     #[arg(long, value_name = "NAME", value_parser = one_of(&Architecture::UNDIVIDED, Architecture::name))]
     #[serde(deserialize_with = "one")]
     pub architecture: Option<Architecture>,
-    /// How many processors, each a thread [default: 1]
+    /// How many processors [default: 1]
     #[arg(long, value_name = "N")]
     pub processors: Option<usize>,
+    /// Under `message`, wait for a connection's lock, or leave the work with whoever is inside [default: locked]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Perimeter::ALL, Perimeter::name))]
+    #[serde(deserialize_with = "one")]
+    pub perimeter: Option<Perimeter>,
+    /// What of the order of arrival reaches TCP under `message`, and whether processors wait for their turns [default: none]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Order::ALL, Order::name))]
+    #[serde(deserialize_with = "one")]
+    pub order: Option<Order>,
     /// The lock that `message` uses [default: adaptive]
     #[arg(long, value_name = "KIND", value_parser = one_of(&LockKind::all(), LockKind::name))]
     #[serde(deserialize_with = "one")]
@@ -63,6 +73,20 @@ pub struct Settings {
     #[arg(long, value_name = "N", value_parser = one_of(&TcpLocks::ALL, TcpLocks::name))]
     #[serde(deserialize_with = "one")]
     pub tcp_locks: Option<TcpLocks>,
+    /// What carries processors: a thread each, or user-level tasks that threads take turns at [default: threads]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Agents::ALL, Agents::name))]
+    #[serde(deserialize_with = "one")]
+    pub agents: Option<Agents>,
+    /// How many threads carry the tasks [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// How processors wait for something to do: asleep, asking on, or asking first [default: spin-sleep]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Wait::ALL, Wait::name))]
+    #[serde(deserialize_with = "one")]
+    pub wait: Option<Wait>,
+    /// Keep each thread on a processor of its own
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    pub pin: Option<bool>,
     /// Most messages that are taken from one place at once [default: 64]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
@@ -130,8 +154,14 @@ impl Settings {
             },
             architecture: self.architecture.or(file.architecture),
             processors: self.processors.or(file.processors),
+            perimeter: self.perimeter.or(file.perimeter),
+            order: self.order.or(file.order),
             lock: self.lock.or(file.lock),
             tcp_locks: self.tcp_locks.or(file.tcp_locks),
+            agents: self.agents.or(file.agents),
+            threads: self.threads.or(file.threads),
+            wait: self.wait.or(file.wait),
+            pin: self.pin.or(file.pin),
             batch: self.batch.or(file.batch),
             mtu: self.mtu.or(file.mtu),
             pcap: self.pcap.or(file.pcap),
@@ -150,10 +180,7 @@ pub struct Setup {
     pub host: Option<Prefixed>,
     pub addresses: Vec<Prefixed>,
     pub services: Vec<Offer>,
-    pub architecture: Architecture,
-    pub processors: usize,
-    pub lock: LockKind,
-    pub tcp_locks: TcpLocks,
+    pub placing: Placing,
     pub batch: usize,
     pub mtu: Option<usize>,
     pub pcap: Option<PathBuf>,
@@ -191,8 +218,6 @@ impl What {
     }
 }
 
-/// Most processors that make sense to ask for.
-const MAX_PROCESSORS: usize = 256;
 const MAX_BATCH: usize = 4096;
 const MIN_MEMORY: Bytes = Bytes(16 << 20);
 
@@ -229,20 +254,9 @@ impl Setup {
                 );
             }
         }
-        let processors = settings.processors.unwrap_or(1);
-        if !(1..=MAX_PROCESSORS).contains(&processors) {
-            return usage(&format!(
-                "--processors takes a number from 1 to {MAX_PROCESSORS}"
-            ));
-        }
         let batch = settings.batch.unwrap_or(64);
         if !(1..=MAX_BATCH).contains(&batch) {
             return usage(&format!("--batch takes a number from 1 to {MAX_BATCH}"));
-        }
-        let architecture = settings.architecture.unwrap_or(Architecture::Connection);
-        let tcp_locks = settings.tcp_locks.unwrap_or_default();
-        if let Err(refusal) = architecture.check_locks(tcp_locks) {
-            return usage(&refusal.to_string());
         }
         let memory = settings.memory.unwrap_or(Bytes(256 << 20));
         if memory < MIN_MEMORY {
@@ -253,11 +267,8 @@ impl Setup {
             device,
             host: settings.host,
             services: offers(&settings)?,
+            placing: Placing::check(&settings)?,
             addresses: settings.address,
-            architecture,
-            processors,
-            lock: settings.lock.unwrap_or_default(),
-            tcp_locks,
             batch,
             mtu: settings.mtu,
             pcap: settings.pcap,
@@ -353,8 +364,8 @@ mod tests {
     }
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
-        --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture task --processors 2 --lock mcs --tcp-locks 1 --batch 8 \
-        --mtu 9000 --pcap x.pcapng --drain 500ms --memory 64M --congestion new-reno";
+        --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --perimeter locked --order numbered --lock mcs \
+        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --drain 500ms --memory 64M --congestion new-reno";
     const FILE: &str = r#"
         tap = "bn0"
         host = "10.77.0.1/24"
@@ -364,10 +375,16 @@ mod tests {
         daytime = 13
         chargen = 19
         http = ["80=/srv", "8080=."]
-        architecture = "task"
+        architecture = "message"
         processors = 2
+        perimeter = "locked"
+        order = "numbered"
         lock = "mcs"
         tcp-locks = "1"
+        agents = "tasks"
+        threads = 1
+        wait = "sleep"
+        pin = true
         batch = 8
         mtu = 9000
         pcap = "x.pcapng"
@@ -413,6 +430,38 @@ mod tests {
             (
                 "--tun bn0 --address 10.77.0.2 --tcp-locks 6",
                 "under connection there is none",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --architecture braid --processors 66",
+                "65 processors at most",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --perimeter delegated",
+                "under connection that is not so",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --architecture braid --order numbered",
+                "under braid that is not so",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --lock mcs",
+                "nothing to lock",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --architecture message --perimeter delegated --lock mcs",
+                "nothing to lock",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --threads 2",
+                "needs agents tasks",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --agents tasks --threads 0",
+                "--threads",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --pin --processors 256",
+                "this process may use",
             ),
             (
                 "--tun bn0 --address 10.77.0.2 --processors 0",

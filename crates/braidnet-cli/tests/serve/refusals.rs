@@ -59,6 +59,13 @@ fn each_refusal_is_a_sentence_and_leaves_nothing_behind() {
             "broadcast",
         ),
         (
+            &format!(
+                "--tun bn0 --address 10.77.0.2 --architecture braid --processors 66 --pcap {old}"
+            ),
+            2,
+            "65 processors at most",
+        ),
+        (
             "--tun bn0 --host 224.0.0.1/24 --address 10.77.0.2",
             2,
             "unicast",

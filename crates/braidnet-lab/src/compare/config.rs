@@ -1,8 +1,8 @@
 //! The grid: what is compared.
 
 use super::error::CompareError;
-use crate::{Direction, Mode, Presentation, TtcpConfig};
-use braidnet_process::Architecture;
+use crate::{ConfigError, Direction, Mode, Presentation, TtcpConfig};
+use braidnet_process::{Architecture, Refusal};
 use core::fmt;
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub struct CompareConfig {
     /// How long a probe of the ceiling takes.
     pub probe_duration: Duration,
     /// Every other knob. Its architecture, processors, connections, presentation, mode, direction and sampling are not
-    /// looked at, and where a cell has fewer processors that take from the device than `device_queues`, it has as many
-    /// queues as those.
+    /// looked at; where a cell has fewer processors that take from the device than `device_queues`, it has as many
+    /// queues as those; and what is for architectures whose processors share connections is set in their cells only.
     pub base: TtcpConfig,
 }
 
@@ -103,11 +103,43 @@ impl CompareConfig {
             .fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// The cells in the order of the table, each once, on a machine of which `allowed` processors may be used.
+    /// The cells in the order of the table, each once, on a machine of which `allowed` processors may be used. What cannot be only
+    /// because of its number of processors or connections is left out, if anything is left.
     ///
     /// # Errors
     /// The usage errors of [`CompareError`].
     pub fn cells(&self, allowed: usize) -> Result<Vec<Cell>, CompareError> {
+        self.split(allowed).map(|(cells, _)| cells)
+    }
+
+    /// The cells, and what is left out: a sentence for each reason.
+    pub(super) fn split(&self, allowed: usize) -> Result<(Vec<Cell>, Vec<String>), CompareError> {
+        let (mut cells, mut left_out) = (Vec::new(), Vec::new());
+        let mut first = None;
+        for cell in self.product(allowed)? {
+            let round_trip = cell.round_trip(&self.base);
+            let mut configs = core::iter::once(cell.config(&self.base)).chain(round_trip);
+            let Some(error) = configs.find_map(|config| config.validate().err()) else {
+                cells.push(cell);
+                continue;
+            };
+            let what = cell.out_of_reach(&error);
+            let sentence = what.map(|what| format!("{what} is left out: {error}."));
+            let refusal = CompareError::Cell { cell, error };
+            match sentence {
+                None => return Err(refusal),
+                Some(sentence) if !left_out.contains(&sentence) => left_out.push(sentence),
+                Some(_) => {}
+            }
+            first.get_or_insert(refusal);
+        }
+        match first {
+            Some(refusal) if cells.is_empty() => Err(refusal),
+            _ => Ok((cells, left_out)),
+        }
+    }
+
+    fn product(&self, allowed: usize) -> Result<Vec<Cell>, CompareError> {
         let lists = [
             ("architectures", self.architectures.is_empty()),
             ("processors", self.processors.is_empty()),
@@ -138,14 +170,6 @@ impl CompareConfig {
         }
         cells.sort_unstable();
         cells.dedup();
-        for &cell in &cells {
-            let round_trip = cell.round_trip(&self.base);
-            for config in core::iter::once(cell.config(&self.base)).chain(round_trip) {
-                config
-                    .validate()
-                    .map_err(|error| CompareError::Cell { cell, error })?;
-            }
-        }
         Ok(cells)
     }
 }
@@ -182,7 +206,7 @@ pub struct Cell {
 impl Cell {
     /// The measurement of this cell's throughput: up the stack, from a simulated sender.
     pub fn config(&self, base: &TtcpConfig) -> TtcpConfig {
-        self.on_queues(TtcpConfig {
+        self.fitted(TtcpConfig {
             architecture: self.architecture,
             processors: self.processors,
             connections: self.connections,
@@ -219,7 +243,7 @@ impl Cell {
             sync_sampling: false,
             ..base.clone()
         };
-        (Architecture::UNDIVIDED.contains(&self.architecture)).then(|| self.on_queues(config))
+        (Architecture::UNDIVIDED.contains(&self.architecture)).then(|| self.fitted(config))
     }
 
     /// The load without what answers it: cells of one load must deliver the same bytes.
@@ -227,10 +251,23 @@ impl Cell {
         (self.connections, self.presentation)
     }
 
-    fn on_queues(&self, config: TtcpConfig) -> TtcpConfig {
+    /// The part of it that cannot be measured for this reason, where other cells of the grid can.
+    fn out_of_reach(&self, error: &ConfigError) -> Option<String> {
+        match error {
+            ConfigError::Refused(Refusal::TooManyBraided(_)) => {
+                let processors = Processors(self.processors);
+                Some(format!("`{}` on {processors}", self.architecture))
+            }
+            ConfigError::NothingToMix => Some(Connections(self.connections).to_string()),
+            _ => None,
+        }
+    }
+
+    /// The same with no more than there can be for this architecture.
+    fn fitted(&self, config: TtcpConfig) -> TtcpConfig {
         TtcpConfig {
             device_queues: config.device_queues.min(config.takers()),
-            ..config
+            ..config.suited()
         }
     }
 }
@@ -274,6 +311,8 @@ impl fmt::Display for Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Order;
+    use braidnet_sync::lock::LockKind;
 
     #[test]
     fn the_default_list_of_processors_doubles_and_ends_with_all() {
@@ -394,6 +433,60 @@ mod tests {
             let error = config.cells(2).expect_err(sentence);
             assert_eq!(error.to_string(), sentence);
             assert!(error.is_usage(), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn what_too_many_or_too_few_keep_from_being_measured_is_left_out() {
+        let all = CompareConfig {
+            processors: doubling(96),
+            ..CompareConfig::default()
+        };
+        let (cells, left_out) = all.split(96).expect("a legal grid");
+        assert_eq!(
+            left_out,
+            [
+                "`braid` on 96 processors is left out: braid shares work among 65 processors at most, not 96: choose fewer, or connection."
+            ]
+        );
+        let (sizes, loads) = (doubling(96).len(), 4);
+        assert_eq!(cells.len(), (sizes * Architecture::ALL.len() - 1) * loads);
+        let mixed = CompareConfig {
+            base: TtcpConfig {
+                skew: "0.8".parse().ok(),
+                ..TtcpConfig::default()
+            },
+            ..CompareConfig::default()
+        };
+        let (cells, left_out) = mixed.split(1).expect("a legal grid");
+        assert!(cells.iter().all(|cell| cell.connections == 20));
+        assert_eq!(
+            left_out,
+            [
+                "1 connection is left out: one connection has all messages: a skewed mix needs at least two."
+            ]
+        );
+        let nothing = CompareConfig {
+            connections: vec![1],
+            ..mixed
+        };
+        assert!(nothing.split(1).is_err_and(|error| error.is_usage()));
+    }
+
+    #[test]
+    fn what_only_message_can_be_set_to_is_set_under_message_only() {
+        let config = CompareConfig {
+            base: TtcpConfig {
+                lock: LockKind::Mcs,
+                order: Order::Numbered,
+                ..TtcpConfig::default()
+            },
+            ..CompareConfig::default()
+        };
+        for cell in config.cells(1).expect("a legal grid") {
+            let here = cell.config(&config.base);
+            let is_set = (here.lock, here.order) == (LockKind::Mcs, Order::Numbered);
+            assert_eq!(is_set, cell.architecture == Architecture::Message, "{cell}");
         }
     }
 

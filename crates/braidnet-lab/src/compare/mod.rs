@@ -80,10 +80,11 @@ pub fn compare_with(
     laboratory: &mut dyn Laboratory,
     progress: &mut dyn Progress,
 ) -> Result<Report, CompareError> {
-    let cells = config.cells(laboratory.processors())?;
+    let (cells, left_out) = config.split(laboratory.processors())?;
     let measured = campaign::Campaign::new(config, &cells, laboratory, progress).measure()?;
     let runs = digest::runs(config, &cells, &measured);
-    let advice = advise(&runs);
+    let mut advice = advise(&runs);
+    advice.extend(left_out);
     Ok(Report {
         machine,
         runs,

@@ -16,7 +16,7 @@ pub struct Report {
     pub machine: Machine,
     /// One for each cell, in the order of the table.
     pub runs: Vec<Run>,
-    /// Sentences that say which architecture to choose.
+    /// Sentences that say which architecture to choose, and what was left out.
     pub advice: Vec<String>,
 }
 
@@ -58,8 +58,12 @@ pub struct Run {
     pub wait: &'static str,
     /// In whose memory lies what is one processor's alone: `together` in that of who starts all, `apart` in its processor's.
     pub state: &'static str,
-    /// What shared state is locked with.
-    pub lock: &'static str,
+    /// Whether each thread stayed on a processor of its own.
+    pub pin: bool,
+    /// How the congestion window of our senders grows and shrinks.
+    pub congestion: &'static str,
+    /// What shared state is locked with. None where nothing is.
+    pub lock: Option<&'static str>,
     /// How references are counted.
     pub counts: &'static str,
     /// Whether each processor keeps free buffers of its own.

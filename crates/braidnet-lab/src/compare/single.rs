@@ -5,9 +5,9 @@ use super::config::{Connections, Processors};
 use super::digest::{digest, hexadecimal, tell_locks};
 use super::format;
 use super::report::{Repetition, Run};
-use super::table::{limits, load};
+use super::table::{agents, limits, load, ways};
 use crate::{LabError, Mode, TtcpConfig};
-use core::fmt::{self, Write};
+use core::fmt::Write;
 
 /// Measures one configuration once, and a second time with waits for locks timed if that is wanted.
 ///
@@ -43,53 +43,6 @@ pub fn single(
     Ok(run)
 }
 
-/// What carried the work, and how it waited.
-fn agents(run: &Run) -> String {
-    let of = if run.thread_per_connection {
-        "connection"
-    } else {
-        "processor"
-    };
-    match run.threads {
-        None => format!("a thread for each {of}, waits {}", run.wait),
-        Some(threads) => {
-            let plural = if threads == 1 { "" } else { "s" };
-            format!(
-                "a task for each {of} on {threads} thread{plural}, waits {}",
-                run.wait
-            )
-        }
-    }
-}
-
-/// What is not as it usually is: ", counts locked, caches off".
-fn ways(run: &Run) -> String {
-    let mut ways = String::new();
-    let mut way = |unusual: bool, text: fmt::Arguments<'_>| {
-        if unusual {
-            // Writing to a string cannot fail.
-            let _ = write!(ways, ", {text}");
-        }
-    };
-    way(
-        run.tcp_locks != "1",
-        format_args!("TCP locks {}", run.tcp_locks),
-    );
-    way(
-        run.perimeter != "locked",
-        format_args!("perimeters {}", run.perimeter),
-    );
-    way(
-        run.span != "connection",
-        format_args!("a perimeter for each {}", run.span),
-    );
-    way(run.counts != "lean", format_args!("counts {}", run.counts));
-    way(!run.caches, format_args!("caches off"));
-    way(run.state != "together", format_args!("state {}", run.state));
-    way(!run.one_behind, format_args!("one-behind off"));
-    ways
-}
-
 /// One run as people read it, a figure on each line.
 pub fn describe(run: &Run) -> String {
     let mut text = String::new();
@@ -100,18 +53,18 @@ pub fn describe(run: &Run) -> String {
     let queues = if run.device_queues == 1 { "" } else { "s" };
     let _ = writeln!(
         text,
-        "{} on {}, {}: {}{presentation}, {}\n{}, lock {}{}, batch {}, {} device queue{queues}\n{}\n",
+        "{} on {}, {}: {}{presentation}, {}\n{}{}, batch {}, {} device queue{queues}\n{}, waits {}\n",
         run.architecture,
         Processors(run.processors),
         Connections(run.connections),
         load(run),
         run.mode,
         limits(run),
-        run.lock,
-        ways(run),
+        ways(core::slice::from_ref(run)),
         run.batch,
         run.device_queues,
-        agents(run),
+        agents(core::slice::from_ref(run)),
+        run.wait,
     );
     let mut line = |name: &str, figure: String| {
         let _ = writeln!(text, "  {name:<16}{figure}");

@@ -41,13 +41,15 @@ pub(super) fn heading(text: &mut String, report: &Report) {
     let queues = report.runs.iter().map(|run| run.device_queues).max();
     let queues = queues.unwrap_or(run.device_queues);
     let line = format!(
-        "{}; {}, lock {}, batch {}, {}{queues} device queue{}",
+        "{}; {}{}, batch {}, {}{queues} device queue{}, {}, waits {}",
         load(run),
         limits(run),
-        run.lock,
+        ways(&report.runs),
         run.batch,
         if queues > 1 { "at most " } else { "" },
         if queues == 1 { "" } else { "s" },
+        agents(&report.runs),
+        run.wait,
     );
     push_line(text, &wrapped(&line, MOST_COLUMNS));
 }
@@ -93,6 +95,54 @@ pub(super) fn limits(run: &Run) -> String {
         format::bytes(run.window_bytes.into()),
         if run.checksum { "on" } else { "off" }
     )
+}
+
+/// How the stack was set, as far as that is not told elsewhere: what all runs have in common, and what those of them are that can be
+/// set otherwise than usual. ", lock mcs, perimeters delegated, caches off".
+pub(super) fn ways(runs: &[Run]) -> String {
+    let mut ways = String::new();
+    let mut way = |what: &dyn Fn(&Run) -> Option<String>| {
+        if let Some(text) = runs.iter().find_map(what) {
+            // Writing to a string cannot fail.
+            let _ = write!(ways, ", {text}");
+        }
+    };
+    let unusual = |name: &str, usual: &str| (name != usual).then(|| name.to_owned());
+    let spelled = |lead: &str, name: &str, usual: &str| {
+        unusual(name, usual).map(|name| format!("{lead} {name}"))
+    };
+    way(&|run| run.lock.map(|lock| format!("lock {lock}")));
+    way(&|run| spelled("TCP locks", run.tcp_locks, "1"));
+    way(&|run| spelled("perimeters", run.perimeter, "locked"));
+    way(&|run| spelled("a perimeter for each", run.span, "connection"));
+    way(&|run| spelled("order", run.order, "none"));
+    way(&|run| spelled("counts", run.counts, "lean"));
+    way(&|run| (!run.caches).then(|| "caches off".to_owned()));
+    way(&|run| spelled("state", run.state, "together"));
+    way(&|run| (!run.one_behind).then(|| "one-behind off".to_owned()));
+    way(&|run| spelled("congestion", run.congestion, "cubic"));
+    ways
+}
+
+/// What carried the work.
+pub(super) fn agents(runs: &[Run]) -> String {
+    let Some(run) = runs.first() else {
+        return String::new();
+    };
+    let of = if run.thread_per_connection {
+        "connection"
+    } else {
+        "processor"
+    };
+    let is_one = runs.iter().all(|other| other.threads == run.threads);
+    let carried = match run.threads {
+        None => format!("a thread for each {of}"),
+        Some(1) if is_one => format!("a task for each {of} on 1 thread"),
+        Some(threads) if is_one => format!("a task for each {of} on {threads} threads"),
+        Some(_) => format!("a task for each {of} on as many threads"),
+    };
+    let pinned = if run.pin { ", pinned" } else { "" };
+    format!("{carried}{pinned}")
 }
 
 /// One column: two lines of header, and what stands in it.

@@ -2,7 +2,10 @@
 
 use super::testing::{Asked, Planted, Watched};
 use super::*;
-use crate::{Direction, Mode, Presentation, TtcpConfig};
+use crate::{Agents, Counts, Direction, Mode, Order, Perimeter, Presentation, TtcpConfig, Wait};
+use braidnet_process::Architecture;
+use braidnet_sync::lock::LockKind;
+use braidnet_tcp::CongestionControl;
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -194,6 +197,9 @@ fn the_json_has_every_key_that_was_promised() {
     let json = serde_json::to_value(&report).expect("plain figures");
     let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
     assert_eq!(keys, ["advice", "machine", "runs"]);
+    // Nothing is locked under `task`, and connections are under `message`.
+    let lock = |index: usize| json["runs"][index]["lock"].as_str();
+    assert_eq!((lock(0), lock(4)), (None, Some("adaptive")));
     let run = &json["runs"][1];
     for key in [
         "architecture",
@@ -206,7 +212,8 @@ fn the_json_has_every_key_that_was_promised() {
         "mtu",
         "window_bytes",
         "checksum",
-        "lock",
+        "pin",
+        "congestion",
         "tcp_locks",
         "device_queues",
         "batch",
@@ -267,8 +274,7 @@ fn the_table_fits_its_width_and_shows_every_cell() {
             .filter(|line| line.starts_with(&format!("{name} ")))
             .count()
     };
-    let architectures = braidnet_process::Architecture::UNDIVIDED;
-    assert_eq!(architectures.map(|one| rows(one.name())), [8; 4]);
+    assert_eq!(Architecture::UNDIVIDED.map(|one| rows(one.name())), [8; 4]);
     for title in [
         "1 connection, no presentation",
         "20 connections, presentation xdr",
@@ -279,6 +285,77 @@ fn the_table_fits_its_width_and_shows_every_cell() {
         let joined = text.replace('\n', " ");
         assert!(joined.contains(sentence.as_str()), "{sentence}");
     }
+}
+
+/// A heading that hides a knob lets figures be compared that cannot be.
+#[test]
+fn every_knob_that_was_set_is_named() {
+    let usual = two_processors();
+    let without = table(&measured(&usual, &mut Planted::new(2)));
+    let rows: [(&str, fn(&mut TtcpConfig)); 11] = [
+        (", lock mcs,", |base| base.lock = LockKind::Mcs),
+        (", perimeters delegated,", |base| {
+            base.perimeter = Perimeter::Delegated;
+        }),
+        (", order numbered,", |base| base.order = Order::Numbered),
+        (", counts atomic,", |base| base.counts = Counts::Atomic),
+        (", caches off,", |base| base.caches = false),
+        (", one-behind off,", |base| base.one_behind = false),
+        (", congestion new-reno,", |base| {
+            base.congestion = CongestionControl::NewReno;
+        }),
+        (", a task for each processor on 2 threads, waits", |base| {
+            base.agents = Agents::Tasks;
+            base.threads = Some(2);
+        }),
+        (", a thread for each processor, pinned,", |base| {
+            base.pin = true;
+        }),
+        (", waits sleep", |base| base.wait = Wait::Sleep),
+        (", checksums off,", |base| base.checksum = false),
+    ];
+    for (words, set) in rows {
+        let mut config = usual.clone();
+        set(&mut config.base);
+        let report = measured(&config, &mut Planted::new(2));
+        for text in [table(&report), by_connections(&report)] {
+            assert!(text.replace('\n', " ").contains(words), "{words}: {text}");
+        }
+        assert!(!without.replace('\n', " ").contains(words), "{words}");
+        let one = TtcpConfig {
+            architecture: Architecture::Message,
+            ..config.base
+        };
+        let run = single(&mut Planted::new(2), &one, false).expect("everything is planted");
+        let text = describe(&run).replace('\n', ", ");
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let locks = |perimeter| {
+        let config = TtcpConfig {
+            architecture: Architecture::Message,
+            perimeter,
+            ..TtcpConfig::default()
+        };
+        let run = single(&mut Planted::new(2), &config, false).expect("everything is planted");
+        describe(&run).contains(", lock ")
+    };
+    assert!(locks(Perimeter::Locked) && !locks(Perimeter::Delegated));
+}
+
+/// On 96 processors, where `braid` cannot be.
+#[test]
+fn what_is_left_out_is_told_of_and_the_rest_measured() {
+    let config = CompareConfig {
+        processors: vec![1, 96],
+        ..CompareConfig::default()
+    };
+    let report = measured(&config, &mut Planted::new(96));
+    assert_eq!(report.runs.len(), 4 * (2 * Architecture::ALL.len() - 1));
+    let last = report.advice.last().map(String::as_str).unwrap_or_default();
+    assert!(
+        last.starts_with("`braid` on 96 processors is left out: "),
+        "{last}"
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::machine::{Machine, Provenance};
 use super::report::{Repetition, Report, Run};
 use super::schedule::Shuffler;
 use super::statistics::quartiles;
-use super::table::{MOST_COLUMNS, limits, load, machine, wrapped};
+use super::table::{MOST_COLUMNS, advice, agents, limits, load, machine, ways, wrapped};
 use super::this_machine::ThisMachine;
 use crate::{Perimeter, Presentation, RunResult, Span, TtcpConfig, Wait};
 use braidnet_process::Architecture;
@@ -46,11 +46,20 @@ impl Trial {
         config: &CompareConfig,
         allowed: usize,
     ) -> Result<Vec<TtcpConfig>, CompareError> {
-        let cells = CompareConfig {
+        self.split(config, allowed).map(|(ways, _)| ways)
+    }
+
+    /// The measurements, and what is left out: a sentence for each reason.
+    fn split(
+        self,
+        config: &CompareConfig,
+        allowed: usize,
+    ) -> Result<(Vec<TtcpConfig>, Vec<String>), CompareError> {
+        let grid = CompareConfig {
             architectures: vec![Architecture::Message],
             ..config.clone()
-        }
-        .cells(allowed)?;
+        };
+        let (cells, left_out) = grid.split(allowed)?;
         let mut ways = Vec::new();
         for cell in cells {
             let load = cell.config(&config.base);
@@ -59,12 +68,13 @@ impl Trial {
                 Trial::Waits => ways.extend(waits(&load)),
             }
         }
+        let ways: Vec<TtcpConfig> = ways.into_iter().map(TtcpConfig::suited).collect();
         for way in &ways {
             let cell = cell_of(way);
             way.validate()
                 .map_err(|error| CompareError::Cell { cell, error })?;
         }
-        Ok(ways)
+        Ok((ways, left_out))
     }
 
     /// What a way differs in from the others of its load.
@@ -140,7 +150,7 @@ pub fn try_ways_with(
     laboratory: &mut dyn Laboratory,
     progress: &mut dyn Progress,
 ) -> Result<Report, CompareError> {
-    let ways = trial.ways(config, laboratory.processors())?;
+    let (ways, left_out) = trial.split(config, laboratory.processors())?;
     progress.expect(ways.len() * config.repetitions);
     let mut results: Vec<Vec<RunResult>> = vec![Vec::new(); ways.len()];
     let mut shuffler = Shuffler::new(config.seed);
@@ -172,7 +182,7 @@ pub fn try_ways_with(
     Ok(Report {
         machine,
         runs,
-        advice: Vec::new(),
+        advice: left_out,
     })
 }
 
@@ -205,7 +215,16 @@ pub fn trial_table(trial: Trial, report: &Report) -> String {
     let mut text = String::new();
     machine(&mut text, report);
     if let Some(run) = report.runs.first() {
-        let _ = writeln!(text, "{}; {}, lock {}", load(run), limits(run), run.lock);
+        // What is varied stands in the rows.
+        let set = match trial {
+            Trial::Perimeters => {
+                let ways = ways(core::slice::from_ref(run));
+                format!("{ways}, {}, waits {}", agents(&report.runs), run.wait)
+            }
+            Trial::Waits => format!("{}, {}", ways(&report.runs), agents(&report.runs)),
+        };
+        let line = format!("{}; {}{set}", load(run), limits(run));
+        let _ = writeln!(text, "{}", wrapped(&line, MOST_COLUMNS));
     }
     let mut first: Option<&Run> = None;
     for run in &report.runs {
@@ -224,6 +243,7 @@ pub fn trial_table(trial: Trial, report: &Report) -> String {
         report.runs.first().map_or(0, |run| run.repetitions.len())
     );
     let _ = writeln!(text, "\n{}", wrapped(&how, MOST_COLUMNS));
+    advice(&mut text, report);
     text
 }
 

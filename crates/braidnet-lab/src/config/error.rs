@@ -3,6 +3,7 @@
 use super::Span;
 use braidnet_process::Architecture;
 use braidnet_process::Refusal;
+use braidnet_sync::lock::LockKind;
 use std::time::Duration;
 
 /// Why a measurement cannot be made as it is set.
@@ -145,6 +146,17 @@ pub enum ConfigError {
         /// The architecture.
         architecture: Architecture,
     },
+    /// A kind of lock, and nothing that would be locked with it.
+    #[error(
+        "lock {lock} has nothing to lock under {architecture} as the rest is set: choose {}, counts locked or caches off",
+        lockable(*.architecture)
+    )]
+    NothingLocked {
+        /// The kind.
+        lock: LockKind,
+        /// The architecture.
+        architecture: Architecture,
+    },
     /// Locks of a transport that is not there.
     #[error("TCP locks divide a connection's lock, and UDP has no connections")]
     LocksWithoutTcp,
@@ -158,4 +170,12 @@ pub enum ConfigError {
         /// How many processors take from the device.
         takers: usize,
     },
+}
+
+/// What there would be to lock, beside counts and the store.
+fn lockable(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Message => "perimeter locked",
+        _ => "message",
+    }
 }

@@ -18,6 +18,7 @@ use braidnet_codec::record::MARK_BYTES;
 use braidnet_codec::xdr::BatchShape;
 use braidnet_inet::tcp::TcpLocks;
 use braidnet_process::Architecture;
+use braidnet_stream::Exclusion;
 use braidnet_sync::lock::LockKind;
 use braidnet_tcp::{CongestionControl, MAX_WINDOW_BYTES};
 use std::time::Duration;
@@ -217,6 +218,22 @@ impl TtcpConfig {
         self.validate_message()?;
         self.validate_load()?;
         self.validate_agents()?;
+        self.architecture.check_processors(self.carried())?;
+        self.validate_sharing()?;
+        let takers = self.takers();
+        let arrival = self.order.arrival();
+        (self.architecture).check_arrival(arrival, self.device_queues, takers)?;
+        if self.device_queues == 0 || self.device_queues > takers {
+            return Err(ConfigError::DeviceQueues {
+                queues: self.device_queues,
+                takers,
+            });
+        }
+        Ok(())
+    }
+
+    /// What belongs to connections that processors share.
+    fn validate_sharing(&self) -> Result<(), ConfigError> {
         self.architecture.check_locks(self.tcp_locks)?;
         if self.transport == Transport::Udp && self.tcp_locks != TcpLocks::One {
             return Err(ConfigError::LocksWithoutTcp);
@@ -229,13 +246,11 @@ impl TtcpConfig {
         }
         self.architecture
             .check_extent(self.span.extent(), self.order.arrival())?;
-        let takers = self.takers();
-        let arrival = self.order.arrival();
-        (self.architecture).check_arrival(arrival, self.device_queues, takers)?;
-        if self.device_queues == 0 || self.device_queues > takers {
-            return Err(ConfigError::DeviceQueues {
-                queues: self.device_queues,
-                takers,
+        (self.architecture).check_sharing(self.exclusion(), self.order.arrival())?;
+        if self.lock != LockKind::default() && !self.is_locking() {
+            return Err(ConfigError::NothingLocked {
+                lock: self.lock,
+                architecture: self.architecture,
             });
         }
         Ok(())
@@ -349,6 +364,38 @@ impl TtcpConfig {
         match self.presentation {
             Presentation::None => NUMBER_BYTES,
             Presentation::Xdr => 2 * NUMBER_BYTES,
+        }
+    }
+
+    /// Whether there is anything that is locked with [`lock`](TtcpConfig::lock).
+    pub fn is_locking(&self) -> bool {
+        let connections = self.architecture == Architecture::Message
+            && (self.perimeter == Perimeter::Locked || self.tcp_locks != TcpLocks::One);
+        connections || self.counts == Counts::Locked || !self.caches
+    }
+
+    /// The same as this architecture can be set: what belongs to connections that processors share is as by default where they do
+    /// not, and a lock where nothing is locked.
+    pub(crate) fn suited(self) -> TtcpConfig {
+        let default = TtcpConfig::default();
+        let mut suited = self;
+        if suited.architecture != Architecture::Message {
+            suited.tcp_locks = default.tcp_locks;
+            suited.perimeter = default.perimeter;
+            suited.span = default.span;
+            suited.order = default.order;
+        }
+        if !suited.is_locking() {
+            suited.lock = default.lock;
+        }
+        suited
+    }
+
+    /// What the stack is asked to do for [`perimeter`](TtcpConfig::perimeter).
+    pub(crate) fn exclusion(&self) -> Exclusion {
+        match self.perimeter {
+            Perimeter::Locked => Exclusion::Lock(self.lock),
+            Perimeter::Delegated => Exclusion::Delegation,
         }
     }
 

@@ -170,6 +170,36 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                architecture: Architecture::Braid,
+                processors: 66,
+                ..good()
+            },
+            "braid shares work among 65 processors at most, not 66: choose fewer, or connection",
+        ),
+        (
+            TtcpConfig {
+                perimeter: Perimeter::Delegated,
+                ..good()
+            },
+            "delegated perimeters can be chosen where any processor may have a connection's messages, and under connection that is not so: choose message",
+        ),
+        (
+            TtcpConfig {
+                architecture: Architecture::Braid,
+                order: Order::Numbered,
+                ..good()
+            },
+            "an order of arrival can be chosen where any processor may have a connection's messages, and under braid that is not so: choose message",
+        ),
+        (
+            TtcpConfig {
+                lock: LockKind::Ticket,
+                ..good()
+            },
+            "lock ticket has nothing to lock under connection as the rest is set: choose message, counts locked or caches off",
+        ),
+        (
+            TtcpConfig {
                 architecture: Architecture::Message,
                 span: Span::QueuePair,
                 order_above: OrderAbove::Declined,
@@ -184,6 +214,15 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
                 ..good()
             },
             "state apart lies beside the thread that turns its processor, and tasks are turned by whichever is next: it needs agents threads",
+        ),
+        (
+            TtcpConfig {
+                architecture: Architecture::Message,
+                perimeter: Perimeter::Delegated,
+                lock: LockKind::Mcs,
+                ..good()
+            },
+            "lock mcs has nothing to lock under message as the rest is set: choose perimeter locked, counts locked or caches off",
         ),
         (
             TtcpConfig {
@@ -280,7 +319,12 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         threads: Some(3),
         ..good()
     };
-    for config in [good(), udp, queues, task, agents] {
+    let store = TtcpConfig {
+        lock: LockKind::Mcs,
+        caches: false,
+        ..good()
+    };
+    for config in [good(), udp, queues, task, agents, store] {
         assert_eq!(config.validate(), Ok(()));
     }
 }

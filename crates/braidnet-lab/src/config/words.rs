@@ -119,7 +119,7 @@ words! {
 
 impl Order {
     /// What the stack is asked to do for it.
-    pub(crate) fn arrival(self) -> Arrival {
+    pub fn arrival(self) -> Arrival {
         match self {
             Order::None => Arrival::AsItComes,
             Order::Waiting => Arrival::Waiting,

@@ -2,7 +2,7 @@
 
 use super::warm::warm;
 use super::watch::WatchedStack;
-use crate::config::{Perimeter, Place, Span, Transport, TtcpConfig};
+use crate::config::{Place, Span, Transport, TtcpConfig};
 use crate::deal::{Dealer, SERVICE_PORT};
 use crate::result::LabError;
 use braidnet::StackError;
@@ -13,7 +13,7 @@ use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout};
 use braidnet_message::{Arena, Counts, Keeping, Pool};
 use braidnet_process::{Application, Architecture, Mailboxes, Plan, Worker};
 use braidnet_stream::{
-    BucketId, ConnectionId, Control, Direction, Exclusion, ModuleId, Parcel, References, Stream,
+    BucketId, ConnectionId, Control, Direction, ModuleId, Parcel, References, Stream,
     StreamBuilder, Verb,
 };
 use braidnet_sync::parker::Unparker;
@@ -126,10 +126,7 @@ impl Host {
             arena: Arena::keeping(memory_bytes(config), keeping),
             queues,
             classify: Arc::new(self.flows),
-            exclusion: match config.perimeter {
-                Perimeter::Locked => Exclusion::Lock(config.lock),
-                Perimeter::Delegated => Exclusion::Delegation,
-            },
+            exclusion: config.exclusion(),
             extent: config.span.extent(),
             arrival: config.order.arrival(),
             sharing: Default::default(),
@@ -296,6 +293,73 @@ impl Opening {
                     message,
                 ));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Order, Perimeter};
+    use braidnet_device::{Capabilities, Device, memory};
+    use braidnet_process::Architecture;
+    use braidnet_stream::junction;
+    use braidnet_sync::lock::LockKind;
+
+    fn planned(config: &TtcpConfig) -> Plan {
+        let (near, _far) = memory::wire(Capabilities::ip(config.mtu), 16);
+        let queues = Box::new(near).open().unwrap();
+        let top = |_: &mut StreamBuilder, layout: &Layout| layout.tcp;
+        let host = Host::new(config, [10, 0, 0, 2]).unwrap();
+        host.stack(config, queues, top).unwrap().plan
+    }
+
+    /// Whatever is not handed on would be measured as if it had not been asked for.
+    #[test]
+    fn what_processors_share_is_shared_as_it_was_asked_for() {
+        let orders = [
+            (Order::None, junction::Order::None),
+            (Order::Waiting, junction::Order::Waiting),
+            (Order::Numbered, junction::Order::Numbered),
+        ];
+        let perimeters = [
+            (
+                Perimeter::Locked,
+                junction::Perimeter::Locked(LockKind::Mcs),
+            ),
+            (Perimeter::Delegated, junction::Perimeter::Delegated),
+        ];
+        for (order, ordered) in orders {
+            for (perimeter, entered) in perimeters {
+                let config = TtcpConfig {
+                    architecture: Architecture::Message,
+                    lock: LockKind::Mcs,
+                    order,
+                    perimeter,
+                    batch: 7,
+                    ..TtcpConfig::default()
+                };
+                let plan = planned(&config);
+                let placement = plan.placement(config.architecture, 2).unwrap();
+                let above_driver = &placement.junctions[0];
+                assert_eq!(
+                    (above_driver.order, placement.perimeter),
+                    (ordered, entered)
+                );
+                assert_eq!(plan.batch, 7);
+            }
+        }
+    }
+
+    #[test]
+    fn a_perimeter_for_the_stream_is_one_bucket_for_all_connections() {
+        for (span, buckets) in [(Span::Connection, BUCKETS), (Span::Stream, ONE_BUCKET)] {
+            let config = TtcpConfig {
+                architecture: Architecture::Message,
+                span,
+                ..TtcpConfig::default()
+            };
+            assert_eq!(planned(&config).buckets, buckets);
         }
     }
 }

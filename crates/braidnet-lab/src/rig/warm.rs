@@ -1,7 +1,8 @@
 //! Memory that is taken before a measurement begins, so that none is asked for in its course.
 //!
 //! What can be on its way at a time is bounded by the windows; how much of it is, changes with every whim of the scheduler. So
-//! every processor's pool is grown to that bound, and its runs, beforehand.
+//! every processor's pool is grown to that bound, and its runs, beforehand; where there are more than two, to twice its part of it:
+//! all their pools together must fit the stack's memory, and be touched before anything is measured.
 
 use crate::config::{Direction, Mode, Presentation, Transport, TtcpConfig};
 use crate::content::segment_bytes;
@@ -23,7 +24,7 @@ pub(crate) fn warm(worker: &mut Worker, config: &TtcpConfig) {
     let windows = config.window_bytes as usize / segment_bytes(config.mtu) + 2;
     let segments = match config.transport {
         // What is acknowledged, and freed to be sent again, may still lie in a queue of the receiver's.
-        Transport::Tcp => (2 * windows * config.connections).min(MOST_MESSAGES),
+        Transport::Tcp => part(2 * windows * config.connections, config).max(2 * windows),
         Transport::Udp => DATAGRAMS,
     };
     let sends = config.direction != Direction::Receive && config.mode == Mode::Bulk;
@@ -48,6 +49,14 @@ pub(crate) fn warm(worker: &mut Worker, config: &TtcpConfig) {
         let count = segments.min(MOST_BYTES / (size + HEADROOM));
         grow(&mut pool, count, |pool| pool.allocate(HEADROOM, size));
     }
+}
+
+/// What one of the processors can come to hold of so many messages.
+fn part(all: usize, config: &TtcpConfig) -> usize {
+    (2 * all)
+        .div_ceil(config.carried())
+        .min(all)
+        .min(MOST_MESSAGES)
 }
 
 /// Holds so many messages at once, and lets them go.
