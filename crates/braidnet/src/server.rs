@@ -8,8 +8,8 @@ use braidnet_device::{Capabilities, Device, RECEIVE_HEADROOM};
 use braidnet_inet::tcp::{Listeners, TcpLocks};
 use braidnet_message::{Arena, Kind, Message, Pool};
 use braidnet_process::{
-    Architecture, Mailboxes, NoApplication, Plan, PlanError, Running, RunningConfig, Suspended,
-    Worker,
+    Architecture, Mailboxes, NoApplication, Plan, PlanError, Refusal, Running, RunningConfig,
+    Suspended, Worker,
 };
 use braidnet_stream::junction::Placement;
 use braidnet_stream::{
@@ -141,6 +141,10 @@ impl ServerBuilder {
     /// buckets and the device's MTU.
     pub fn check(&self, capabilities: &Capabilities) -> Result<(), StackError> {
         let architecture = self.architecture;
+        if !Architecture::UNDIVIDED.contains(&architecture) {
+            // A service is called with whole messages.
+            return Err(PlanError::from(Refusal::NothingToDivide).into());
+        }
         (architecture.check_processors(self.processors))
             .and_then(|()| architecture.check_locks(self.tcp_locks))
             .and_then(|()| architecture.check_sharing(self.exclusion, self.arrival))

@@ -272,6 +272,10 @@ fn what_an_architecture_cannot_be_is_refused_beforehand() {
             server().architecture(Architecture::Task, 0),
             "at least one processor",
         ),
+        (
+            server().architecture(Architecture::Function, 2),
+            "divide its work",
+        ),
         (server().tcp_locks(TcpLocks::Six), "there is none"),
         (
             server().exclusion(Exclusion::Delegation),

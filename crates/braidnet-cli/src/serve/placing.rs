@@ -3,7 +3,7 @@
 use super::settings::Settings;
 use crate::failure::Failure;
 use braidnet::inet::tcp::TcpLocks;
-use braidnet::process::{Agents as Carriers, Idle, RunningConfig};
+use braidnet::process::{Agents as Carriers, Idle, Refusal, RunningConfig};
 use braidnet::stream::{Arrival, Exclusion};
 use braidnet::sync::group::{Placement, allowed_processors};
 use braidnet::{Architecture, ServerBuilder};
@@ -47,6 +47,9 @@ impl Placing {
             tcp_locks: settings.tcp_locks.unwrap_or_default(),
             running: running(settings, processors)?,
         };
+        if !Architecture::UNDIVIDED.contains(&architecture) {
+            return usage(&Refusal::NothingToDivide.to_string());
+        }
         // A TUN or TAP device has one queue.
         (architecture.check_processors(processors))
             .and_then(|()| architecture.check_locks(placing.tcp_locks))

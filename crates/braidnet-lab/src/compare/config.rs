@@ -450,7 +450,10 @@ mod tests {
             ]
         );
         let (sizes, loads) = (doubling(96).len(), 4);
-        assert_eq!(cells.len(), (sizes * Architecture::ALL.len() - 1) * loads);
+        assert_eq!(
+            cells.len(),
+            (sizes * Architecture::UNDIVIDED.len() - 1) * loads
+        );
         let mixed = CompareConfig {
             base: TtcpConfig {
                 skew: "0.8".parse().ok(),
