@@ -1,7 +1,7 @@
 //! The far end of UDP: datagrams without end, and a place where they end.
 
 use super::frame::{Framer, Refused, unwrap};
-use super::mix::{FAVOURED, Mix};
+use super::mix::FAVOURED;
 use super::payload::Payload;
 use super::{Counts, Role, Shared};
 use crate::content::NUMBER_BYTES;
@@ -9,6 +9,7 @@ use crate::load::datagrams::split_number;
 use crate::tally::Tally;
 use braidnet_device::{Counters, DeviceError, Receiver, Transmitter};
 use braidnet_message::{Message, Pool, Run};
+use braidnet_sync::parker::Unparker;
 use braidnet_wire::udp::{HEADER_LEN, PROTOCOL};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::BorrowedFd;
@@ -20,6 +21,7 @@ const BURST: usize = 16;
 /// The simulated sender's half of one device queue; the simulated receiver's says nothing.
 pub(super) struct DatagramReceiver {
     shared: Arc<Shared>,
+    queue: usize,
     framer: Option<Framer>,
     payload: Option<Payload>,
     /// The pairs of ports of this queue, and the number of each one's next datagram.
@@ -40,6 +42,7 @@ impl DatagramReceiver {
             .first()
             .map(|number| shared.lines.get(*number).tuple);
         DatagramReceiver {
+            queue,
             framer: first.map(|tuple| Framer::new(&tuple, PROTOCOL)),
             payload: first.map(|_| Payload::new(shared.content.clone(), shared.mss)),
             mine: numbers.into_iter().map(|number| (number, 0)).collect(),
@@ -70,7 +73,10 @@ impl DatagramReceiver {
 
 impl Receiver for DatagramReceiver {
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        let floor = self.shared.mix.as_ref().map_or(0.0, Mix::floor);
+        let floor = self.shared.mix.as_ref().map_or(0.0, |mix| {
+            mix.wakes(self.queue);
+            mix.floor()
+        });
         let (mut made, mut in_vain, mut favoured) = (0, 0, 0);
         while made < max && in_vain < self.mine.len() {
             let (line, next) = self.mine[self.turn];
@@ -108,9 +114,26 @@ impl Receiver for DatagramReceiver {
                 self.turn + 1
             };
         }
+        if let Some(mix) = self.shared.mix.as_ref().filter(|_| made > 0) {
+            mix.moved();
+        }
         Counts::add(&self.shared.counts.favoured, favoured);
         Counts::add(&self.shared.counts.made, made as u64);
         made
+    }
+
+    /// In a mix, whether a pair may go on.
+    fn has_waiting(&self) -> bool {
+        let unit = self.shared.mss as u64;
+        let sent = (self.mine.iter()).map(|(line, number)| (*line, number * unit));
+        (self.shared.mix.as_ref()).is_some_and(|mix| !mix.rests(self.queue, sent))
+    }
+
+    fn wake_with(&mut self, unparker: Unparker) -> bool {
+        if let Some(mix) = &self.shared.mix {
+            mix.wake_with(self.queue, unparker);
+        }
+        true
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

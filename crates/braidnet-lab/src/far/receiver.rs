@@ -8,6 +8,7 @@ use super::{Counts, Role, Shared};
 use braidnet_device::{Counters, Receiver};
 use braidnet_message::{Pool, Run};
 use braidnet_sync::clock::Clock;
+use braidnet_sync::parker::Unparker;
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{PROTOCOL, TcpFlags, TcpHeader};
@@ -23,6 +24,7 @@ const SILENCE_NANOS: u64 = 20_000_000;
 /// The far end's half of one device queue.
 pub(super) struct TcpReceiver {
     shared: Arc<Shared>,
+    queue: usize,
     framer: Option<Framer>,
     payload: Option<Payload>,
     /// The connections of this queue, and whose turn it is.
@@ -93,6 +95,7 @@ impl TcpReceiver {
             greeted: false,
         };
         TcpReceiver {
+            queue,
             framer,
             payload,
             unopened: numbers.len(),
@@ -294,6 +297,9 @@ impl TcpReceiver {
                 place + 1
             };
         }
+        if let Some(mix) = shared.mix.as_ref().filter(|_| out.made > before) {
+            mix.moved();
+        }
         Counts::add(&shared.counts.made, (out.made - before) as u64);
         Counts::add(&shared.counts.favoured, favoured);
         fine
@@ -373,6 +379,9 @@ impl Receiver for TcpReceiver {
         if max == 0 {
             return 0;
         }
+        if let Some(mix) = &self.shared.mix {
+            mix.wakes(self.queue);
+        }
         let mut out = Out {
             pool,
             into,
@@ -393,6 +402,25 @@ impl Receiver for TcpReceiver {
             self.silent_since = None;
         }
         out.made
+    }
+
+    /// In a mix, whether a connection may go on. What else makes one go on has come through the stack, on the processor that asks.
+    fn has_waiting(&self) -> bool {
+        let shared = &self.shared;
+        let open = self.mine.iter().filter_map(|said| {
+            let line = shared.lines.get(said.number);
+            let room = line.window().1.saturating_sub(said.sent);
+            let is_open = line.state() == State::Open && room >= shared.mss as u64;
+            is_open.then_some((said.number, said.sent))
+        });
+        (shared.mix.as_ref()).is_some_and(|mix| !mix.rests(self.queue, open))
+    }
+
+    fn wake_with(&mut self, unparker: Unparker) -> bool {
+        if let Some(mix) = &self.shared.mix {
+            mix.wake_with(self.queue, unparker);
+        }
+        true
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
