@@ -15,7 +15,7 @@ use braidnet_sync::lock::LockSnapshot;
 use braidnet_sync::usage::{Usage, thread_cpu_nanos};
 use braidnet_wire::time::{Duration, Instant};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,6 +71,8 @@ pub(crate) struct Notes {
     threads: Mutex<HashMap<ThreadId, [Option<Mark>; 2]>>,
     /// Processors that have seen the end.
     ended: AtomicUsize,
+    /// Nanoseconds of all turns, where they are timed.
+    turns: AtomicU64,
 }
 
 impl Default for Notes {
@@ -79,6 +81,7 @@ impl Default for Notes {
         Notes {
             threads: Mutex::new(HashMap::with_capacity(MAX_PROCESSORS)),
             ended: AtomicUsize::new(0),
+            turns: AtomicU64::new(0),
         }
     }
 }
@@ -94,6 +97,7 @@ impl Notes {
         Notes {
             threads: Mutex::new(HashMap::with_capacity(threads)),
             ended: AtomicUsize::new(0),
+            turns: AtomicU64::new(0),
         }
     }
 
@@ -108,6 +112,11 @@ impl Notes {
             locks: to.locks - from.locks,
         };
         threads.values().filter_map(whole).map(cost).collect()
+    }
+
+    /// Nanoseconds of all turns so far, where they are timed.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
     }
 
     /// Whether so many processors have seen the end.
@@ -154,6 +163,8 @@ pub(crate) struct Metered {
     phase: Arc<Phase>,
     seen: u32,
     notes: Arc<Notes>,
+    /// Where its turns are timed, their clock.
+    timed: Option<Clock>,
 }
 
 /// A processor with nothing to do looks again after this long: a far end has no thread that would wake it.
@@ -172,7 +183,22 @@ impl Metered {
             phase,
             seen: 0,
             notes,
+            timed: None,
         }
+    }
+
+    /// The same, with its turns timed or not.
+    pub(crate) fn timed(self, is_timed: bool) -> Metered {
+        Metered {
+            timed: is_timed.then(Clock::shared),
+            ..self
+        }
+    }
+
+    fn turn_all(&mut self, now: Instant, budget: usize) -> Next {
+        self.workers.iter_mut().fold(Next::Idle, |next, worker| {
+            next.sooner(worker.turn(now, budget))
+        })
     }
 
     #[cold]
@@ -208,9 +234,16 @@ impl Processor for Metered {
         if word != self.seen || word != SEEN.get() {
             self.note(word);
         }
-        let next = self.workers.iter_mut().fold(Next::Idle, |next, worker| {
-            next.sooner(worker.turn(now, budget))
-        });
+        let next = match self.timed {
+            None => self.turn_all(now, budget),
+            Some(clock) => {
+                let from = clock.now_nanos();
+                let next = self.turn_all(now, budget);
+                let took = clock.now_nanos().saturating_sub(from);
+                self.notes.turns.fetch_add(took, Ordering::Relaxed);
+                next
+            }
+        };
         let nap = Instant::from_nanos(now.nanos().saturating_add(NAP.as_nanos() as u64));
         next.sooner(Next::At(nap))
     }

@@ -107,6 +107,7 @@ pub fn ceiling(
         min_duration: duration / 2,
         skew: None,
         sync_sampling: false,
+        order_free_sampling: false,
         agents: Agents::Threads,
         threads: None,
         thread_per_connection: false,

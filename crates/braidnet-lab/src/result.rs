@@ -38,6 +38,9 @@ pub struct RunResult {
     /// Of the data segments that reached TCP, those that were not next in order, in percent (PLP table 1). In direction
     /// `send`, of those that left on the wire.
     pub out_of_order_percent: f64,
+    /// The share of order-free functions in a processor's time; measured only where
+    /// [`order_free_sampling`](crate::TtcpConfig::order_free_sampling) is set.
+    pub order_free_share: Option<f64>,
     /// Round trips, in mode echo.
     pub rtt: Option<RttResult>,
     /// Hash of what the application has received, over all connections from the first message to the last before a point that

@@ -155,7 +155,10 @@ pub(crate) fn meter(
     let makes = (config.state == Place::Apart).then(|| Arc::new(config.clone()));
     let metered = processors
         .into_iter()
-        .map(|workers| Metered::new(workers, makes.clone(), phase.clone(), notes.clone()))
+        .map(|workers| {
+            let metered = Metered::new(workers, makes.clone(), phase.clone(), notes.clone());
+            metered.timed(config.order_free_sampling)
+        })
         .collect();
     (metered, notes)
 }
@@ -177,6 +180,8 @@ struct Reading {
     nanos: u64,
     messages: u64,
     order: (u64, u64),
+    /// Nanoseconds of order-free functions, and of the turns that they are a part of; none where they are not timed.
+    order_free: Option<(u64, u64)>,
     counters: BTreeMap<String, u64>,
 }
 
@@ -254,6 +259,7 @@ impl Conductor<'_> {
             nanos,
             messages,
             order,
+            order_free: (self.watches[0].order_free()).map(|free| (free, self.notes.turns())),
             counters: self.watches[0].counters(),
         }
     }
@@ -310,6 +316,12 @@ impl Window {
         bits as f64 / (self.to.nanos - self.from.nanos).max(1) as f64
     }
 
+    /// What part of all turns order-free functions were.
+    fn order_free_share(&self) -> Option<f64> {
+        let ((from, first), (to, last)) = self.from.order_free.zip(self.to.order_free)?;
+        Some((to - from) as f64 / (last - first).max(1) as f64)
+    }
+
     fn result(&self, config: &TtcpConfig, notes: &Notes, ordered: bool) -> RunResult {
         let messages = self.to.messages.saturating_sub(self.from.messages);
         let wall_ns = self.to.nanos.saturating_sub(self.from.nanos).max(1);
@@ -347,6 +359,7 @@ impl Window {
                 true => misplaced as f64 * 100.0 / data as f64,
                 false => 0.0,
             },
+            order_free_share: self.order_free_share(),
             rtt: None,
             payload_hash: 0,
             counters: counted.filter(|(_, value)| *value > 0).collect(),

@@ -460,6 +460,25 @@ fn memory_is_enough_for_as_many_agents_as_there_can_be() {
     }
 }
 
+/// With so much order-free work there is hardly anything else.
+#[test]
+fn order_free_functions_are_timed_when_asked_for() {
+    let share = |work| {
+        let config = TtcpConfig {
+            architecture: Architecture::Message,
+            processors: 2,
+            messages: 1_000,
+            work: Duration::from_micros(work),
+            ..smoke()
+        };
+        assert_eq!(run(&config).unwrap().order_free_share, None);
+        run(&config.alone()).unwrap().order_free_share.unwrap()
+    };
+    let (none, much) = (share(0), share(50));
+    assert!(none > 0.0 && none < much, "{none} {much}");
+    assert!(much > 0.8 && much < 1.0, "{much}");
+}
+
 #[test]
 fn round_trips() {
     for transport in Transport::ALL {

@@ -1,6 +1,6 @@
 //! Measuring a grid: what is done after what, and when it is done again.
 
-use super::config::{Cell, CompareConfig, Processors};
+use super::config::{Cell, CompareConfig, Connections, Processors};
 use super::error::CompareError;
 use super::report::{Probe, Repetition, RoundTrip};
 use super::schedule::Shuffler;
@@ -66,6 +66,8 @@ pub(super) struct Measured {
     pub(super) repetitions: BTreeMap<Cell, Vec<Repetition>>,
     /// The sampled repetition of each cell.
     pub(super) sampled: BTreeMap<Cell, RunResult>,
+    /// The share of order-free functions under each load, and the first cell of it.
+    pub(super) order_free: Vec<(Cell, f64)>,
     /// What was delivered under each load, hashed, and the cell that was measured first.
     pub(super) delivered: Vec<(Cell, u64)>,
     /// The round trip of each architecture on each number of processors, under its number of connections and presentation
@@ -80,6 +82,15 @@ impl Measured {
             .iter()
             .copied()
             .find(|(other, _)| other.load() == cell.load())
+    }
+
+    /// The share of order-free functions under the load of a cell.
+    pub(super) fn order_free_under(&self, cell: &Cell) -> Option<f64> {
+        let shares = self.order_free.iter();
+        shares
+            .filter(|(other, _)| other.load() == cell.load())
+            .map(|(_, share)| *share)
+            .next()
     }
 
     /// The round trip that belongs to a cell.
@@ -133,7 +144,9 @@ impl<'a> Campaign<'a> {
     pub(super) fn measure(mut self) -> Result<Measured, CompareError> {
         let start = self.laboratory.now();
         let round_trips = self.round_trips();
-        let planned = self.cells.len() * (self.config.repetitions + 1) + round_trips.len();
+        let loads = self.loads();
+        let sampled = round_trips.len() + loads.len();
+        let planned = self.cells.len() * (self.config.repetitions + 1) + sampled;
         self.progress.expect(planned);
         for round in 1..=self.config.repetitions {
             for cell in self.order(self.cells.to_vec()) {
@@ -148,6 +161,9 @@ impl<'a> Campaign<'a> {
         }
         for &cell in self.cells {
             self.sample(cell)?;
+        }
+        for cell in loads {
+            self.sample_order_free(cell)?;
         }
         self.repeat_unsettled(start)?;
         Ok(self.measured)
@@ -226,6 +242,27 @@ impl<'a> Campaign<'a> {
         if let Some(round_trip) = RoundTrip::new(config, result) {
             self.measured.round_trips.insert(cell, round_trip);
         }
+        self.progress.end();
+        Ok(())
+    }
+
+    /// The first cell of every load.
+    fn loads(&self) -> Vec<Cell> {
+        let mut loads: Vec<Cell> = Vec::new();
+        for cell in self.cells {
+            if !loads.iter().any(|other| other.load() == cell.load()) {
+                loads.push(*cell);
+            }
+        }
+        loads
+    }
+
+    fn sample_order_free(&mut self, cell: Cell) -> Result<(), CompareError> {
+        let what = format!("order-free functions: {}", Connections(cell.connections));
+        self.progress.begin(&what);
+        let result = self.run(cell, &cell.config(&self.config.base).alone())?;
+        let share = result.order_free_share.map(|share| (cell, share));
+        self.measured.order_free.extend(share);
         self.progress.end();
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::campaign::Measured;
 use super::config::{Cell, CompareConfig};
 use super::report::{Probe, Repetition, Run};
 use super::statistics::{Summary, median};
-use crate::{Agents, Presentation, RunResult, Share, TtcpConfig};
+use crate::{Agents, Perimeter, Presentation, RunResult, Share, TtcpConfig};
 use braidnet_process::Architecture;
 use std::collections::BTreeMap;
 
@@ -22,6 +22,7 @@ pub(super) fn runs(config: &CompareConfig, cells: &[Cell], measured: &Measured) 
         }
         relate(&mut run, bases.get(&line).copied());
         tell_locks(&mut run, measured.sampled.get(cell));
+        run.order_free_share = measured.order_free_under(cell);
         run.payload_hash = hexadecimal(measured.delivered_under(cell).map_or(0, |(_, hash)| hash));
         if let Some(round_trip) = measured.round_trip(cell) {
             run.p50_ns = Some(round_trip.p50_ns);
@@ -96,6 +97,7 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         involuntary_switches: count(|repetition| repetition.involuntary_switches),
         sync_ns_per_message: None,
         locks_per_message: None,
+        order_free_share: None,
         out_of_order_percent: disordered / messages.max(1) as f64,
         direction: config.direction.name(),
         mode: config.mode.name(),
@@ -137,7 +139,12 @@ fn probed(repetitions: &[&Repetition], figure: fn(&Probe) -> f64) -> Option<f64>
 
 /// Fills in what a repetition with locks metered has shown.
 pub(super) fn tell_locks(run: &mut Run, metered: Option<&RunResult>) {
-    run.sync_ns_per_message = metered.map(|metered| metered.sync_ns_per_message);
+    // Locks are all that is metered.
+    let is_delegated = run.perimeter == Perimeter::Delegated.name()
+        || run.architecture == Architecture::Braid.name() && run.processors > 1;
+    run.sync_ns_per_message = metered
+        .filter(|_| !is_delegated)
+        .map(|metered| metered.sync_ns_per_message);
     run.locks_per_message = metered.map(|metered| metered.locks_per_message.clone());
 }
 

@@ -105,10 +105,14 @@ pub struct Run {
     pub voluntary_switches: u64,
     /// Times a processor's thread was made to give way: sum.
     pub involuntary_switches: u64,
-    /// Time between asking for a lock and having it, per message, from a repetition of its own. None where there was none.
+    /// Time between asking for a lock and having it, per message, from a repetition of its own. None where there was none, and where
+    /// connections are entered by delegation, whose cost is not metered.
     pub sync_ns_per_message: Option<f64>,
     /// What locks cost by class, per message, from the same repetition.
     pub locks_per_message: Option<BTreeMap<&'static str, LockCost>>,
+    /// The share of order-free functions in the time of one processor under this load, f, from a repetition of its own: sharing
+    /// them alone, n processors do the work of at most n / (n - (n - 1) f). None where it was not measured.
+    pub order_free_share: Option<f64>,
     /// Segments that were not next in order when they reached TCP, in percent: mean by messages.
     pub out_of_order_percent: f64,
     /// Which way the messages go.
@@ -136,6 +140,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// How many times the work of one processor this many do at most that share order-free work alone.
+    pub(super) fn order_free_bound(&self) -> Option<f64> {
+        let n = self.processors as f64;
+        (self.order_free_share).map(|share| n / (n - (n - 1.0) * share))
+    }
+
     /// A count of the run per 1,000 messages.
     pub(super) fn per_thousand(&self, count: u64) -> f64 {
         count as f64 * 1000.0 / self.messages.max(1) as f64

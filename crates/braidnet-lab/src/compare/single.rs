@@ -9,7 +9,8 @@ use super::table::{agents, limits, load, ways};
 use crate::{LabError, Mode, TtcpConfig};
 use core::fmt::Write;
 
-/// Measures one configuration once, and a second time with waits for locks timed if that is wanted.
+/// Measures one configuration once, and if that is wanted a second time with waits for locks timed, and under a bulk load on one
+/// processor with order-free functions timed.
 ///
 /// # Errors
 /// [`LabError`], whatever kept it from being measured.
@@ -35,6 +36,9 @@ pub fn single(
     let (rtt, hash) = (result.rtt, result.payload_hash);
     let mut run = digest(&plain, &[Repetition::new(result, None, None)], 1);
     tell_locks(&mut run, metered.as_ref());
+    if sampled && plain.mode == Mode::Bulk {
+        run.order_free_share = laboratory.run(&plain.alone())?.order_free_share;
+    }
     run.payload_hash = hexadecimal(hash);
     run.p50_ns = rtt.map(|rtt| rtt.p50_ns);
     run.p99_ns = rtt.map(|rtt| rtt.p99_ns);
@@ -104,6 +108,15 @@ pub fn describe(run: &Run) -> String {
         line(
             "synchronisation",
             format!("{} ns/message", format::short(sync)),
+        );
+    }
+    if let Some((share, bound)) = run.order_free_share.zip(run.order_free_bound()) {
+        let many = Processors(run.processors);
+        line(
+            "order-free",
+            format!(
+                "{share:.2} of one processor's time: shared, at most {bound:.2} times as much on {many}"
+            ),
         );
     }
     line(

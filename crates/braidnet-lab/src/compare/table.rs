@@ -270,7 +270,7 @@ fn legend(text: &mut String, runs: &[Run]) {
     );
     term(
         "sync",
-        "time between asking for a lock and having it, from a repetition of its own",
+        "time between asking for a lock and having it, from a repetition of its own; delegation is not metered",
     );
     term(
         "out of order",
@@ -298,6 +298,24 @@ fn legend(text: &mut String, runs: &[Run]) {
             format::NONE,
             "under p50 and p99: a round trip has no work, and the architecture needs some to divide",
         );
+    }
+    for (index, run) in runs.iter().enumerate() {
+        let alike = |other: &Run| {
+            let load = |run: &Run| (run.connections, run.presentation, run.processors);
+            load(other) == load(run)
+        };
+        let Some((share, bound)) = run.order_free_share.zip(run.order_free_bound()) else {
+            continue;
+        };
+        if run.processors > 1 && !runs[..index].iter().any(alike) {
+            let (load, many) = (title(run), Processors(run.processors));
+            term(
+                "order-free",
+                &format!(
+                    "{share:.2} of the time with {load}: shared alone, {bound:.2} times as much on {many}"
+                ),
+            );
+        }
     }
     if runs.iter().any(|run| !run.settled) {
         term(

@@ -112,6 +112,9 @@ impl Laboratory for Planted {
                 round_trips_per_second: 1e6,
             });
         }
+        if config.order_free_sampling {
+            result.order_free_share = Some(0.4);
+        }
         if config.sync_sampling {
             result.sync_ns_per_message = 7.5;
             let cost = LockCost {

@@ -41,7 +41,8 @@ fn every_cell_is_measured_five_times_and_sampled_once_in_rounds() {
     let report = compare_with(&two_processors(), machine(), &mut laboratory, &mut watched)
         .expect("everything is planted");
     assert_eq!(report.runs.len(), 32);
-    assert_eq!((watched.expected, watched.ended), (32 * 6 + 8, 32 * 6 + 8));
+    let planned = 32 * 6 + 8 + 4;
+    assert_eq!((watched.expected, watched.ended), (planned, planned));
     let runs = laboratory.runs();
     for round in 0..5 {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -66,6 +67,41 @@ fn every_cell_is_measured_five_times_and_sampled_once_in_rounds() {
         runs.iter().filter(|config| config.sync_sampling).count(),
         32
     );
+    let alone: Vec<_> = (runs.iter())
+        .filter(|config| config.order_free_sampling)
+        .map(|config| (config.architecture, config.processors, config.sync_sampling))
+        .collect();
+    assert_eq!(alone, [(Architecture::Connection, 1, false); 4]);
+}
+
+/// 0.4 is planted: two processors that share that do 2 / (2 - 0.4) times the work of one.
+#[test]
+fn the_share_of_order_free_functions_is_told_with_what_it_allows() {
+    let report = measured(&two_processors(), &mut Planted::new(2));
+    assert!(
+        report
+            .runs
+            .iter()
+            .all(|run| run.order_free_share == Some(0.4))
+    );
+    let text = table(&report);
+    let terms = text.lines().filter(|line| line.starts_with("order-free "));
+    assert_eq!(terms.clone().count(), 4, "one for each load: {text}");
+    for line in terms {
+        assert!(
+            line.contains(" 0.40 ") && line.contains(" 1.25 times "),
+            "{line}"
+        );
+    }
+    let config = TtcpConfig {
+        architecture: Architecture::Braid,
+        processors: 4,
+        ..TtcpConfig::default()
+    };
+    let run = single(&mut Planted::new(4), &config, true).expect("everything is planted");
+    assert!(describe(&run).contains("0.40 of one processor's time: shared, at most 1.43 times"));
+    // Nothing meters delegation.
+    assert_eq!(run.sync_ns_per_message, None);
 }
 
 #[test]
@@ -225,6 +261,7 @@ fn the_json_has_every_key_that_was_promised() {
         "ceiling",
         "latency_probe_ns",
         "efficiency",
+        "order_free_share",
         "voluntary_switches",
         "involuntary_switches",
         "sync_ns_per_message",

@@ -108,6 +108,9 @@ pub struct TtcpConfig {
     pub congestion: CongestionControl,
     /// Whether waits for locks are timed. That costs time itself, so it belongs into repetitions of its own.
     pub sync_sampling: bool,
+    /// Whether order-free functions are timed, and the turns that they are a part of. That costs time itself, and tells something on one
+    /// processor only: it belongs into repetitions of its own ([`alone`](TtcpConfig::alone)).
+    pub order_free_sampling: bool,
 }
 
 impl Default for TtcpConfig {
@@ -148,6 +151,7 @@ impl Default for TtcpConfig {
             min_duration: Duration::from_millis(300),
             congestion: CongestionControl::Cubic,
             sync_sampling: false,
+            order_free_sampling: false,
         }
     }
 }
@@ -389,6 +393,24 @@ impl TtcpConfig {
             suited.lock = default.lock;
         }
         suited
+    }
+
+    /// The repetition that times the order-free functions of this load: under `connection` on one processor, where nobody waits for
+    /// anybody, a third as long.
+    pub fn alone(&self) -> TtcpConfig {
+        TtcpConfig {
+            architecture: Architecture::Connection,
+            processors: 1,
+            device_queues: 1,
+            agents: Agents::Threads,
+            threads: None,
+            thread_per_connection: false,
+            min_duration: self.min_duration / 3,
+            sync_sampling: false,
+            order_free_sampling: true,
+            ..self.clone()
+        }
+        .suited()
     }
 
     /// What the stack is asked to do for [`perimeter`](TtcpConfig::perimeter).

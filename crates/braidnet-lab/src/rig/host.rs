@@ -13,7 +13,7 @@ use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout};
 use braidnet_message::{Arena, Counts, Keeping, Pool};
 use braidnet_process::{Application, Architecture, Mailboxes, Plan, Worker};
 use braidnet_stream::{
-    BucketId, ConnectionId, Control, Direction, ModuleId, Parcel, References, Stream,
+    BucketId, ConnectionId, Control, Direction, ModuleId, OrderFree, Parcel, References, Stream,
     StreamBuilder, Verb,
 };
 use braidnet_sync::parker::Unparker;
@@ -44,6 +44,7 @@ pub(super) struct Stack {
     pub(super) ports: Arc<UdpPorts>,
     listeners: Arc<Listeners>,
     references: References,
+    order_free: Option<OrderFree>,
 }
 
 /// A stack that can be turned.
@@ -114,6 +115,7 @@ impl Host {
         let split = top(&mut stream, &layout);
         let counts = counts(config);
         let references = stream.counting(counts, config.lock, buckets(config));
+        let order_free = config.order_free_sampling.then(|| stream.timing());
         let keeping = Keeping {
             caches: config.caches,
             counts,
@@ -140,6 +142,7 @@ impl Host {
             ports,
             listeners,
             references,
+            order_free,
         })
     }
 }
@@ -243,6 +246,7 @@ impl Stack {
                 counters,
                 arena,
                 references: self.references,
+                order_free: self.order_free,
             },
         })
     }

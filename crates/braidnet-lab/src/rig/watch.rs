@@ -6,7 +6,7 @@ use crate::tally::Scope;
 use braidnet_codec::record::MARK_BYTES;
 use braidnet_message::Arena;
 use braidnet_process::Architecture;
-use braidnet_stream::{Counters, References, Stream};
+use braidnet_stream::{Counters, OrderFree, References, Stream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub(super) struct WatchedStack {
     pub(super) counters: Vec<Arc<Counters>>,
     pub(super) arena: Arc<Arena>,
     pub(super) references: References,
+    /// Where order-free functions are timed.
+    pub(super) order_free: Option<OrderFree>,
 }
 
 /// Who knows what the application has received.
@@ -121,6 +123,15 @@ impl Watch {
                 self.sum("tcp", "out_of_order"),
             ),
         }
+    }
+
+    /// Nanoseconds that order-free functions have taken so far. None where they are not timed.
+    pub(crate) fn order_free(&self) -> Option<u64> {
+        let timed = self
+            .stacks
+            .iter()
+            .filter_map(|stack| stack.order_free.as_ref());
+        timed.map(OrderFree::nanos).reduce(|sum, one| sum + one)
     }
 
     /// Every counter that is not zero.
