@@ -9,7 +9,8 @@
 
 use crate::bucket::BucketId;
 use crate::context::Context;
-use crate::module::{Direction, Divisible, Key, Module, Stages, State};
+use crate::dividing::Divisible;
+use crate::module::{Direction, Key, Module, Stages, State};
 use crate::stream::StreamBuilder;
 use braidnet_message::Run;
 use braidnet_sync::clock::Clock;
