@@ -193,7 +193,10 @@ fn speed_up_needs_a_base() {
         assert_eq!((run.speedup, run.ceiling), (Some(speedup), Some(ceiling)));
         assert_eq!(run.efficiency, Some(1.0));
         assert_eq!(run.p50_ns, Some(1000 * run.processors as u64));
-        assert_eq!(run.sync_ns_per_message, Some(7.5));
+        // Where all is shared by delegation, locks do not tell what sharing costs.
+        let is_delegated = run.architecture == "braid" && run.processors > 1;
+        let sync = (!is_delegated).then_some(7.5);
+        assert_eq!(run.sync_ns_per_message, sync);
         assert_eq!((run.messages, run.voluntary_switches), (100_000, 200));
         assert_eq!(run.payload_hash, "0000000000000b1d");
     }
@@ -316,7 +319,8 @@ fn the_table_fits_its_width_and_shows_every_cell() {
         "1 connection, no presentation",
         "20 connections, presentation xdr",
     ] {
-        assert_eq!(text.matches(title).count(), 1, "{title}");
+        let titles = text.lines().filter(|line| *line == title);
+        assert_eq!(titles.count(), 1, "{title}");
     }
     for sentence in &report.advice {
         let joined = text.replace('\n', " ");
