@@ -328,12 +328,15 @@ fn the_table_fits_its_width_and_shows_every_cell() {
     }
 }
 
+/// Sets one knob.
+type Set = fn(&mut TtcpConfig);
+
 /// A heading that hides a knob lets figures be compared that cannot be.
 #[test]
 fn every_knob_that_was_set_is_named() {
     let usual = two_processors();
     let without = table(&measured(&usual, &mut Planted::new(2)));
-    let rows: [(&str, fn(&mut TtcpConfig)); 11] = [
+    let rows: [(&str, Set); 11] = [
         (", lock mcs,", |base| base.lock = LockKind::Mcs),
         (", perimeters delegated,", |base| {
             base.perimeter = Perimeter::Delegated;

@@ -115,10 +115,11 @@ impl Mix {
     /// The processor of `queue` is about its work.
     #[inline]
     pub(super) fn wakes(&self, queue: usize) {
-        if let Some(sleeper) = self.sleepers.get(queue) {
-            if sleeper.floor.load(Ordering::Relaxed) != AWAKE {
-                sleeper.floor.store(AWAKE, Ordering::Relaxed);
-            }
+        let sleeper = self.sleepers.get(queue);
+        if let Some(sleeper) =
+            sleeper.filter(|sleeper| sleeper.floor.load(Ordering::Relaxed) != AWAKE)
+        {
+            sleeper.floor.store(AWAKE, Ordering::Relaxed);
         }
     }
 
