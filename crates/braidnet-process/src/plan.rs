@@ -1,7 +1,7 @@
 //! From a stream and an architecture to the workers that turn it.
 
 use crate::architecture::{Architecture, Places, Refusal};
-use crate::exchange::{self, Feed, Outward};
+use crate::exchange::{self, Feed, Outward, Owners};
 use crate::filtered::Sorting;
 use crate::intake::Manner;
 use crate::seats::Seats;
@@ -159,6 +159,7 @@ impl Plan {
             filter: self.classify.clone(),
             owners: owners.clone(),
         };
+        let mut stores = self.stores(architecture, &seats, &owners).into_iter();
         let manner = match architecture {
             Architecture::Message => Manner::Asked(
                 self.exclusion.lock(),
@@ -171,30 +172,8 @@ impl Plan {
         };
         let shares = seats.share_out(self.queues, wakers, manner)?;
         let (mailboxes, inboxes) = exchange::mailboxes(seats.wakers(wakers));
-        let (stream, count) = (&self.stream, self.buckets);
-        let mut stores = match architecture {
-            Architecture::Message => {
-                let first = match self.extent {
-                    Extent::Bucket => {
-                        Buckets::shared(stream, count, self.exclusion, self.arrival, |_| true)
-                    }
-                    Extent::Module => Buckets::shared_by_module(stream, count, self.exclusion),
-                };
-                let others: Vec<_> = (1..wakers.len()).filter_map(|_| first.another()).collect();
-                std::iter::once(first).chain(others).collect()
-            }
-            Architecture::Braid => Buckets::leased(stream, count, wakers.len(), |bucket| {
-                owners.lower_of(bucket.0)
-            }),
-            Architecture::Task | Architecture::Connection | Architecture::Function => {
-                (0..seats.iter().count())
-                    .map(|seat| seats.private(seat, stream, count))
-                    .collect()
-            }
-        }
-        .into_iter();
         let mut dividing = match architecture {
-            Architecture::Function => Dividing::among(stream, wakers.len()),
+            Architecture::Function => Dividing::among(&self.stream, wakers.len()),
             _ => Vec::new(),
         }
         .into_iter();
@@ -248,6 +227,30 @@ impl Plan {
             processors[seat.processor].push(worker);
         }
         Ok(processors)
+    }
+
+    /// What buckets each seat has, and how it shares them with the others.
+    fn stores(&self, architecture: Architecture, seats: &Seats, owners: &Owners) -> Vec<Buckets> {
+        let (stream, count) = (&self.stream, self.buckets);
+        let workers = seats.iter().count();
+        match architecture {
+            Architecture::Message => {
+                let first = match self.extent {
+                    Extent::Bucket => {
+                        Buckets::shared(stream, count, self.exclusion, self.arrival, |_| true)
+                    }
+                    Extent::Module => Buckets::shared_by_module(stream, count, self.exclusion),
+                };
+                let others: Vec<_> = (1..workers).filter_map(|_| first.another()).collect();
+                std::iter::once(first).chain(others).collect()
+            }
+            Architecture::Braid => {
+                Buckets::leased(stream, count, workers, |bucket| owners.lower_of(bucket.0))
+            }
+            Architecture::Task | Architecture::Connection | Architecture::Function => (0..workers)
+                .map(|seat| seats.private(seat, stream, count))
+                .collect(),
+        }
     }
 }
 

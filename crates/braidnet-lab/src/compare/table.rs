@@ -299,23 +299,8 @@ fn legend(text: &mut String, runs: &[Run]) {
             "under p50 and p99: a round trip has no work, and the architecture needs some to divide",
         );
     }
-    for (index, run) in runs.iter().enumerate() {
-        let alike = |other: &Run| {
-            let load = |run: &Run| (run.connections, run.presentation, run.processors);
-            load(other) == load(run)
-        };
-        let Some((share, bound)) = run.order_free_share.zip(run.order_free_bound()) else {
-            continue;
-        };
-        if run.processors > 1 && !runs[..index].iter().any(alike) {
-            let (load, many) = (title(run), Processors(run.processors));
-            term(
-                "order-free",
-                &format!(
-                    "{share:.2} of the time with {load}: shared alone, {bound:.2} times as much on {many}"
-                ),
-            );
-        }
+    for meaning in order_free(runs) {
+        term("order-free", &meaning);
     }
     if runs.iter().any(|run| !run.settled) {
         term(
@@ -329,6 +314,24 @@ fn legend(text: &mut String, runs: &[Run]) {
             "not measured: a speed-up needs one processor among the numbers of processors",
         );
     }
+}
+
+/// For each load what share of the time is order-free, and what comes of sharing that alone.
+fn order_free(runs: &[Run]) -> impl Iterator<Item = String> {
+    runs.iter().enumerate().filter_map(|(index, run)| {
+        let alike = |other: &Run| {
+            let load = |run: &Run| (run.connections, run.presentation, run.processors);
+            load(other) == load(run)
+        };
+        let (share, bound) = run.order_free_share.zip(run.order_free_bound())?;
+        if run.processors == 1 || runs[..index].iter().any(alike) {
+            return None;
+        }
+        let (load, many) = (title(run), Processors(run.processors));
+        Some(format!(
+            "{share:.2} of the time with {load}: shared alone, {bound:.2} times as much on {many}"
+        ))
+    })
 }
 
 fn push_line(text: &mut String, line: &str) {
