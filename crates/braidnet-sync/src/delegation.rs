@@ -40,13 +40,21 @@ use core::mem;
 
 use crate::primitives::UnsafeCell;
 use lists::{Before, Lists};
+use meter::{Meter, Off};
 
+#[cfg(not(loom))]
+pub(crate) mod counts;
 mod lists;
+mod meter;
+#[cfg(not(loom))]
+mod metered;
 #[cfg(all(test, loom))]
 mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+#[cfg(not(loom))]
+pub use counts::DelegationCounts;
 pub use lists::Left;
 
 /// What became of an attempt to enter.
@@ -63,6 +71,9 @@ pub enum Entry {
 }
 
 /// A value that is entered with work, by one thread at a time, and that nobody waits for.
+///
+/// What entries cost is [counted](DelegationCounts) where locks are [metered](crate::lock::set_metering); elsewhere it is a predicted
+/// branch.
 ///
 /// ```
 /// use braidnet_sync::delegation::{Delegated, Entry, Left};
@@ -103,14 +114,13 @@ impl<T, W> Delegated<T, W> {
         &self,
         work: Box<Left<W>>,
         bound: usize,
-        mut serve: impl FnMut(&mut T, Box<Left<W>>),
+        serve: impl FnMut(&mut T, Box<Left<W>>),
     ) -> Entry {
-        if !self.lists.try_hold() {
-            return self.enter_late(work, bound, serve);
+        #[cfg(not(loom))]
+        if metered::is_on() {
+            return self.enter_metered(work, bound, serve);
         }
-        let inside = Inside(self);
-        inside.with(|value| serve(value, work));
-        inside.finish(bound.saturating_sub(1), serve)
+        self.enter_by::<Off>(work, bound, serve)
     }
 
     /// Enters if nobody is inside and no work is left, does `own`, and then serves what others leave meanwhile, as
@@ -129,30 +139,61 @@ impl<T, W> Delegated<T, W> {
             return None;
         }
         let inside = Inside(self);
-        let answer = inside.with(own);
-        Some((answer, inside.finish(bound, serve)))
+        #[cfg(not(loom))]
+        if metered::is_on() {
+            return Some(inside.try_metered(own, bound, serve));
+        }
+        Some(inside.begin::<Off, R>(own, bound, serve))
     }
 
     /// Goes on where an entry stopped at its bound, or was ended by a panic, for at most `bound` pieces (0 counts as 1). Harmless, and
     /// cheap, if somebody else has gone on already: then [`Entry::Left`] if that one is still inside.
     pub fn resume(&self, bound: usize, serve: impl FnMut(&mut T, Box<Left<W>>)) -> Entry {
         match self.lists.take_over() {
-            Before::Unfinished => Inside(self).drain(bound.max(1), serve),
+            Before::Unfinished => {
+                let inside = Inside(self);
+                #[cfg(not(loom))]
+                if metered::is_on() {
+                    return inside.go_on_metered(bound, serve);
+                }
+                inside.go_on(Off, bound, serve)
+            }
             Before::Held => Entry::Left,
             Before::Free => Entry::Served,
         }
     }
 
-    #[cold]
-    fn enter_late(
+    #[inline(always)]
+    fn enter_by<M: Meter>(
         &self,
+        work: Box<Left<W>>,
+        bound: usize,
+        mut serve: impl FnMut(&mut T, Box<Left<W>>),
+    ) -> Entry {
+        let meter = M::asks();
+        if !self.lists.try_hold() {
+            return self.enter_late(meter, work, bound, serve);
+        }
+        let _stay = meter.stays();
+        let inside = Inside(self);
+        inside.with(|value| serve(value, work));
+        inside.finish::<M>(bound.saturating_sub(1), serve)
+    }
+
+    #[cold]
+    fn enter_late<M: Meter>(
+        &self,
+        meter: M,
         work: Box<Left<W>>,
         bound: usize,
         serve: impl FnMut(&mut T, Box<Left<W>>),
     ) -> Entry {
-        match self.lists.push(work) {
-            Before::Held => Entry::Left,
-            Before::Free | Before::Unfinished => Inside(self).drain(bound.max(1), serve),
+        match self.lists.push(work, meter.note()) {
+            Before::Held => {
+                meter.leaves();
+                Entry::Left
+            }
+            Before::Free | Before::Unfinished => Inside(self).go_on(meter, bound, serve),
         }
     }
 
@@ -196,18 +237,43 @@ impl<T, W> Inside<'_, T, W> {
         })
     }
 
+    /// Does `own`, and gets out after as many pieces of others' work at most.
+    #[inline(always)]
+    fn begin<M: Meter, R>(
+        self,
+        own: impl FnOnce(&mut T) -> R,
+        bound: usize,
+        serve: impl FnMut(&mut T, Box<Left<W>>),
+    ) -> (R, Entry) {
+        let _stay = M::asks().stays();
+        let answer = self.with(own);
+        (answer, self.finish::<M>(bound, serve))
+    }
+
+    /// Does what is there, at most as many pieces and at least one.
+    #[inline(always)]
+    fn go_on<M: Meter>(
+        self,
+        meter: M,
+        bound: usize,
+        serve: impl FnMut(&mut T, Box<Left<W>>),
+    ) -> Entry {
+        let _stay = meter.stays();
+        self.drain::<M>(bound.max(1), serve)
+    }
+
     /// Gets out, after as many pieces of others' work at most.
     #[inline(always)]
-    fn finish(self, bound: usize, serve: impl FnMut(&mut T, Box<Left<W>>)) -> Entry {
+    fn finish<M: Meter>(self, bound: usize, serve: impl FnMut(&mut T, Box<Left<W>>)) -> Entry {
         if self.0.lists.try_free() {
             mem::forget(self);
             return Entry::Served;
         }
-        self.drain(bound, serve)
+        self.drain::<M>(bound, serve)
     }
 
     #[cold]
-    fn drain(self, bound: usize, mut serve: impl FnMut(&mut T, Box<Left<W>>)) -> Entry {
+    fn drain<M: Meter>(self, bound: usize, mut serve: impl FnMut(&mut T, Box<Left<W>>)) -> Entry {
         let lists = &self.0.lists;
         let mut served = 0;
         loop {
@@ -223,8 +289,9 @@ impl<T, W> Inside<'_, T, W> {
                 mem::forget(self);
                 return Entry::Unfinished;
             }
-            if let Some(left) = lists.next_due() {
+            if let Some(mut left) = lists.next_due() {
                 served += 1;
+                M::serves(left.note());
                 self.with(|value| serve(value, left));
             }
         }

@@ -31,7 +31,7 @@ mod ticket;
 mod recursive;
 
 #[cfg(not(loom))]
-mod blocks;
+pub(crate) mod blocks;
 #[cfg(not(loom))]
 mod chosen;
 #[cfg(not(loom))]
@@ -41,7 +41,7 @@ mod counts;
 #[cfg(not(loom))]
 mod kind;
 #[cfg(not(loom))]
-mod meter;
+pub(crate) mod meter;
 #[cfg(not(loom))]
 mod monitor;
 #[cfg(not(loom))]

@@ -1,6 +1,7 @@
 //! The word, what has been left, and what of it is due.
 
 use core::fmt;
+use core::mem;
 use core::ptr;
 
 use crossbeam_utils::CachePadded;
@@ -10,10 +11,16 @@ use crate::primitives::{AtomicPtr, Ordering, UnsafeCell};
 /// Work that can be left with whoever is inside. It travels in its box, which whoever serves it may keep or send back, so that
 /// in steady state nothing is allocated.
 pub struct Left<W> {
-    /// The next in a list; whoever has the list, or the box, has this.
-    next: UnsafeCell<*mut Left<W>>,
+    /// Its place in a list; whoever has the list, or the box, has this.
+    link: UnsafeCell<Link<W>>,
     /// What is to be done. If it matters who left it, this says so.
     pub work: W,
+}
+
+struct Link<W> {
+    next: *mut Left<W>,
+    /// What whoever left it has noted, for the one that takes it out.
+    note: u64,
 }
 
 // SAFETY: `next` is null while the node travels in its box, and otherwise points to another node of a list that belongs, whole,
@@ -24,8 +31,19 @@ impl<W> Left<W> {
     /// Work in a box of its own.
     pub fn new(work: W) -> Box<Left<W>> {
         Box::new(Left {
-            next: UnsafeCell::new(ptr::null_mut()),
+            link: UnsafeCell::new(Link {
+                next: ptr::null_mut(),
+                note: 0,
+            }),
             work,
+        })
+    }
+
+    /// What was noted when it was last left; 0 if somebody brought it inside himself.
+    pub(super) fn note(&mut self) -> u64 {
+        self.link.with_mut(|link| {
+            // SAFETY: the exclusive borrow says that it is in no list, and nobody else refers to it.
+            unsafe { (*link).note }
         })
     }
 }
@@ -110,15 +128,23 @@ impl<W> Lists<W> {
             .is_ok()
     }
 
-    /// Anything → held, with `work` in front. The caller is the holder unless there was one before.
-    pub(super) fn push(&self, work: Box<Left<W>>) -> Before {
+    /// Anything → held, with `work` in front. The caller is the holder unless there was one before, who then finds `note` on it.
+    pub(super) fn push(&self, work: Box<Left<W>>, note: u64) -> Before {
         let node = Box::into_raw(work);
         self.change(|seen| {
+            let left = Link {
+                next: seen.map_addr(|word| word & !TAG),
+                note: if Before::of(seen) == Before::Held {
+                    note
+                } else {
+                    0
+                },
+            };
             // SAFETY: the node came out of a box, and is in no list until the change is made.
-            let next = unsafe { &(*node).next };
-            next.with_mut(|next| {
+            let link = unsafe { &(*node).link };
+            link.with_mut(|link| {
                 // SAFETY: as above: nobody else refers to the node.
-                unsafe { *next = seen.map_addr(|word| word & !TAG) }
+                unsafe { *link = left }
             });
             Some(node.map_addr(|node| node | HELD))
         })
@@ -213,10 +239,11 @@ unsafe fn reverse<W>(mut list: *mut Left<W>) -> *mut Left<W> {
 /// The node must be alive, and in a list of the caller's.
 unsafe fn exchange_next<W>(node: *mut Left<W>, next: *mut Left<W>) -> *mut Left<W> {
     // SAFETY: the caller's node, and alive.
-    let field = unsafe { &(*node).next };
-    field.with_mut(|field| {
+    let link = unsafe { &(*node).link };
+    link.with_mut(|link| {
         // SAFETY: whoever has the list is the only one to look at it.
-        unsafe { ptr::replace(field, next) }
+        let link = unsafe { &mut *link };
+        mem::replace(&mut link.next, next)
     })
 }
 

@@ -1,5 +1,8 @@
 //! Entries in every order, under loom.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::meter::Meter;
 use super::{Delegated, Entry, Left};
 use crate::primitives::{Arc, thread};
 
@@ -93,5 +96,51 @@ fn work_without_a_box_excludes_the_rest() {
         other.join().unwrap();
         let entries = Arc::try_unwrap(shared).unwrap().into_inner().len();
         assert_eq!(entries, 1 + usize::from(own.is_some()));
+    });
+}
+
+/// Notes found on what was served; no part of the model.
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+
+/// Leaves a note on what it leaves.
+struct Noting;
+
+impl Meter for Noting {
+    type Stay = ();
+
+    fn asks() -> Noting {
+        Noting
+    }
+
+    fn note(&self) -> u64 {
+        7
+    }
+
+    fn leaves(self) {}
+
+    fn stays(self) {}
+
+    fn serves(note: u64) {
+        if note == 7 {
+            FOUND.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_note_arrives_with_the_work_that_was_left() {
+    loom::model(|| {
+        FOUND.store(0, Relaxed);
+        let shared = Arc::new(Log::default());
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.enter_by::<Noting>(Left::new((0, 0)), 8, log))
+        };
+        let own = shared.enter_by::<Noting>(Left::new((1, 0)), 8, log);
+        let entries = [own, other.join().unwrap()];
+        // Who takes over finds none on its own.
+        let left = entries.iter().filter(|&&entry| entry == Entry::Left);
+        assert_eq!(FOUND.load(Relaxed), left.count());
+        assert_eq!(Arc::try_unwrap(shared).unwrap().into_inner().len(), 2);
     });
 }

@@ -8,20 +8,27 @@
 //! when it ends, and for a sum.
 
 use core::cell::Cell;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::class::{CLASSES, LockClass};
 use super::counts::{LockCounts, LockSnapshot};
+use crate::delegation::DelegationCounts;
 use crate::primitives::plain::{AtomicU32, AtomicU64};
 use crate::primitives::{Ordering, thread_token};
 
 /// One thread's counts; written by that thread only, read by all.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Block([Cells; CLASSES]);
+struct Block {
+    classes: [Cells; CLASSES],
+    /// Entries of delegated values; those that left their work count as contended.
+    entries: Cells,
+    /// Work that had been left and was served; what it waited is timed.
+    served: Cells,
+}
 
 #[derive(Debug, Default)]
-pub(super) struct Cells {
+pub(crate) struct Cells {
     acquisitions: AtomicU64,
     contended: AtomicU64,
     timed: AtomicU64,
@@ -35,36 +42,53 @@ pub(super) struct Cells {
 
 impl Block {
     fn read(&self) -> LockSnapshot {
-        LockSnapshot(core::array::from_fn(|class| {
-            let cells = &self.0[class];
-            LockCounts {
-                acquisitions: cells.acquisitions.load(Ordering::Relaxed),
-                contended: cells.contended.load(Ordering::Relaxed),
-                timed: cells.timed.load(Ordering::Relaxed),
-                timed_nanos: cells.timed_nanos.load(Ordering::Relaxed),
-                held_timed_nanos: cells.held_timed_nanos.load(Ordering::Relaxed),
-            }
-        }))
+        let (entries, served) = (self.entries.read(), self.served.read());
+        LockSnapshot {
+            classes: self.classes.each_ref().map(Cells::read),
+            delegation: DelegationCounts {
+                entries: entries.acquisitions,
+                left: entries.contended,
+                timed: entries.timed,
+                timed_nanos: entries.timed_nanos,
+                inside_timed_nanos: entries.held_timed_nanos,
+                served: served.acquisitions,
+                served_timed: served.timed,
+                served_timed_nanos: served.timed_nanos,
+            },
+        }
     }
 
     fn clear(&self) {
-        for cells in &self.0 {
-            for cell in [
-                &cells.acquisitions,
-                &cells.contended,
-                &cells.timed,
-                &cells.timed_nanos,
-                &cells.held_timed_nanos,
-            ] {
-                cell.store(0, Ordering::Relaxed);
-            }
-        }
+        let delegation = [&self.entries, &self.served];
+        self.classes.iter().chain(delegation).for_each(Cells::clear);
     }
 }
 
 impl Cells {
+    fn read(&self) -> LockCounts {
+        LockCounts {
+            acquisitions: self.acquisitions.load(Ordering::Relaxed),
+            contended: self.contended.load(Ordering::Relaxed),
+            timed: self.timed.load(Ordering::Relaxed),
+            timed_nanos: self.timed_nanos.load(Ordering::Relaxed),
+            held_timed_nanos: self.held_timed_nanos.load(Ordering::Relaxed),
+        }
+    }
+
+    fn clear(&self) {
+        for cell in [
+            &self.acquisitions,
+            &self.contended,
+            &self.timed,
+            &self.timed_nanos,
+            &self.held_timed_nanos,
+        ] {
+            cell.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Whether this acquisition is one of those to be timed, one in `mean` on average.
-    pub(super) fn is_timed(&self, mean: u32) -> bool {
+    pub(crate) fn is_timed(&self, mean: u32) -> bool {
         let until = self.until_timed.load(Ordering::Relaxed);
         if until > 0 {
             // A shorter mean than the one in force when the interval was drawn applies at once.
@@ -90,7 +114,7 @@ impl Cells {
     }
 
     /// Counts an acquisition, with the time it waited if that was taken.
-    pub(super) fn count(&self, contended: bool, waited: Option<u64>) {
+    pub(crate) fn count(&self, contended: bool, waited: Option<u64>) {
         if let Some(nanos) = waited {
             grow(&self.timed, 1);
             grow(&self.timed_nanos, nanos);
@@ -100,7 +124,7 @@ impl Cells {
     }
 
     /// Counts how long a timed acquisition was held.
-    pub(super) fn count_hold(&self, nanos: u64) {
+    pub(crate) fn count_hold(&self, nanos: u64) {
         grow(&self.held_timed_nanos, nanos);
     }
 }
@@ -114,6 +138,7 @@ fn grow(cell: &AtomicU64, by: u64) {
     );
 }
 
+#[derive(Default)]
 struct Registry {
     /// The blocks of living threads. Blocks are never freed, at most one per thread that lived at one time.
     blocks: Vec<&'static Block>,
@@ -123,19 +148,7 @@ struct Registry {
     ended: LockSnapshot,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    blocks: Vec::new(),
-    spare: Vec::new(),
-    ended: LockSnapshot([NO_COUNTS; CLASSES]),
-});
-
-const NO_COUNTS: LockCounts = LockCounts {
-    acquisitions: 0,
-    contended: 0,
-    timed: 0,
-    timed_nanos: 0,
-    held_timed_nanos: 0,
-};
+static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
 fn lock_registry() -> std::sync::MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
@@ -180,8 +193,22 @@ pub(super) fn of_all_threads() -> LockSnapshot {
 /// Where the calling thread counts locks of this class; none while the thread is being torn down.
 #[inline]
 pub(super) fn own_cells(class: LockClass) -> Option<&'static Cells> {
-    let block = BLOCK.get().or_else(take_block)?;
-    Some(&block.0[class as usize])
+    own_block().map(|block| &block.classes[class as usize])
+}
+
+/// Where it counts entries of delegated values.
+pub(crate) fn own_entries() -> Option<&'static Cells> {
+    own_block().map(|block| &block.entries)
+}
+
+/// Where it counts what it serves of what others have left there.
+pub(crate) fn own_served() -> Option<&'static Cells> {
+    own_block().map(|block| &block.served)
+}
+
+#[inline]
+fn own_block() -> Option<&'static Block> {
+    BLOCK.get().or_else(take_block)
 }
 
 #[cold]

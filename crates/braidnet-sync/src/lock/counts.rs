@@ -4,6 +4,7 @@ use core::ops::{Add, AddAssign, Sub};
 
 use super::blocks;
 use super::class::{CLASSES, LockClass};
+use crate::delegation::counts::{DelegationCounts, scaled};
 
 /// How often locks were taken and what that cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,18 +24,12 @@ pub struct LockCounts {
 impl LockCounts {
     /// Estimated nanoseconds between asking and having, over all acquisitions; 0 if none was timed.
     pub fn waited_nanos(&self) -> u64 {
-        self.scaled(self.timed_nanos)
+        scaled(self.timed_nanos, self.acquisitions, self.timed)
     }
 
     /// Estimated nanoseconds between having and giving back, over all acquisitions; 0 if none was timed.
     pub fn held_nanos(&self) -> u64 {
-        self.scaled(self.held_timed_nanos)
-    }
-
-    /// What was measured over the timed acquisitions, scaled to all.
-    fn scaled(&self, nanos: u64) -> u64 {
-        let total = u128::from(nanos) * u128::from(self.acquisitions);
-        u64::try_from(total.checked_div(u128::from(self.timed)).unwrap_or(0)).unwrap_or(u64::MAX)
+        scaled(self.held_timed_nanos, self.acquisitions, self.timed)
     }
 
     fn combine(self, other: Self, each: fn(u64, u64) -> u64) -> Self {
@@ -65,12 +60,15 @@ impl Sub for LockCounts {
     }
 }
 
-/// The counts of every class at one moment.
+/// The counts of every class of locks, and those of delegation, at one moment.
 ///
 /// Counts only grow, so the difference of two snapshots is what happened between them. Threads that are counting while
 /// the snapshot is taken are seen somewhere in their course.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LockSnapshot(pub(super) [LockCounts; CLASSES]);
+pub struct LockSnapshot {
+    pub(super) classes: [LockCounts; CLASSES],
+    pub(super) delegation: DelegationCounts,
+}
 
 impl LockSnapshot {
     /// The calling thread's counts so far.
@@ -85,21 +83,35 @@ impl LockSnapshot {
 
     /// The counts of one class.
     pub const fn of(&self, class: LockClass) -> LockCounts {
-        self.0[class as usize]
+        self.classes[class as usize]
+    }
+
+    /// The counts of delegated values, which have no classes.
+    pub const fn delegation(&self) -> DelegationCounts {
+        self.delegation
     }
 
     /// The counts of all classes together. The estimate of the wait is better made class by class and then added.
     pub fn total(&self) -> LockCounts {
-        self.0
+        self.classes
             .iter()
             .fold(LockCounts::default(), |sum, &counts| sum + counts)
     }
 
     /// Estimated nanoseconds between asking and having, over all acquisitions of all classes.
     pub fn waited_nanos(&self) -> u64 {
-        self.0.iter().fold(0, |sum: u64, counts| {
+        self.classes.iter().fold(0, |sum: u64, counts| {
             sum.saturating_add(counts.waited_nanos())
         })
+    }
+
+    fn combine(self, other: Self, each: fn(u64, u64) -> u64) -> Self {
+        LockSnapshot {
+            classes: core::array::from_fn(|class| {
+                self.classes[class].combine(other.classes[class], each)
+            }),
+            delegation: self.delegation.combine(other.delegation, each),
+        }
     }
 }
 
@@ -107,7 +119,7 @@ impl Add for LockSnapshot {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        LockSnapshot(core::array::from_fn(|class| self.0[class] + other.0[class]))
+        self.combine(other, u64::wrapping_add)
     }
 }
 
@@ -122,9 +134,7 @@ impl Sub for LockSnapshot {
 
     /// What was added since `earlier`.
     fn sub(self, earlier: Self) -> Self {
-        LockSnapshot(core::array::from_fn(|class| {
-            self.0[class] - earlier.0[class]
-        }))
+        self.combine(earlier, u64::saturating_sub)
     }
 }
 
@@ -142,7 +152,22 @@ mod tests {
             held_timed_nanos: 20,
         };
         assert_eq!((counts.waited_nanos(), counts.held_nanos()), (1_500, 500));
-        let snapshot = LockSnapshot([counts; CLASSES]);
+        let delegation = DelegationCounts {
+            entries: 100,
+            left: 9,
+            timed: 4,
+            timed_nanos: 8,
+            inside_timed_nanos: 60,
+            served: 8,
+            served_timed: 2,
+            served_timed_nanos: 70,
+        };
+        let nanos = (delegation.entering_nanos(), delegation.inside_nanos());
+        assert_eq!((nanos, delegation.deferred_nanos()), ((200, 1_500), 280));
+        let snapshot = LockSnapshot {
+            classes: [counts; CLASSES],
+            delegation,
+        };
         assert_eq!(snapshot.waited_nanos(), 1_500 * CLASSES as u64);
         assert_eq!((snapshot + snapshot - snapshot), snapshot);
         assert_eq!(LockCounts::default().held_nanos(), 0);

@@ -1,4 +1,5 @@
-//! What locks cost: how often they are taken, how often somebody was in the way, how long it took, and how long they were held.
+//! What locks cost: how often they are taken, how often somebody was in the way, how long it took, and how long they were held. The
+//! same of [delegation](crate::delegation), which is switched, counted and timed with them.
 //!
 //! Reading the clock costs as much as a free lock. So only one acquisition in N is timed, from asking to having and on to
 //! giving back, contended or not, at random intervals with mean N (a fixed interval would always hit the same lock of a
@@ -8,14 +9,14 @@
 
 use core::num::NonZeroU32;
 
-use super::blocks::own_cells;
+use super::blocks::{Cells, own_cells};
 use super::class::LockClass;
 use super::watch::{self, MOST_METERING};
 use crate::clock::Clock;
 use crate::primitives::Ordering;
 use crate::primitives::plain::AtomicU64;
 
-/// Whether locks count, and whether they look at the clock.
+/// Whether locks and delegated values count, and whether they look at the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Metering {
     /// No counts. One predicted branch per acquisition.
@@ -37,7 +38,8 @@ const COUNTS: u32 = MOST_METERING;
 /// Nanoseconds that a timing of nothing shows.
 static CLOCK_COST: AtomicU64 = AtomicU64::new(0);
 
-/// Switches metering for every lock of this process, from now on. Counts made so far stay.
+/// Switches metering for every lock and every [delegated](crate::delegation::Delegated) value of this process, from now on. Counts
+/// made so far stay.
 ///
 /// Switching times on may take some milliseconds, for the clock's calibration.
 pub fn set_metering(metering: Metering) {
@@ -73,6 +75,28 @@ fn clock_cost() -> u64 {
         .unwrap_or(0)
 }
 
+/// The mode, where anything is to be counted.
+#[inline(always)]
+pub(crate) fn mode() -> Option<u32> {
+    let mode = watch::metering();
+    (mode != OFF).then_some(mode)
+}
+
+/// When what these cells count was asked for, if it is to be timed.
+pub(crate) fn asked(mode: u32, cells: &Cells) -> Option<u64> {
+    (mode != COUNTS && cells.is_timed(mode)).then(now)
+}
+
+/// The time that costs are measured by, in nanoseconds.
+pub(crate) fn now() -> u64 {
+    Clock::shared().now_nanos()
+}
+
+/// Nanoseconds since then, without what a reading of the clock takes.
+pub(crate) fn since(then: u64) -> u64 {
+    without_clock(now().saturating_sub(then))
+}
+
 /// Takes a lock by `try_lock` or, if that fails, by `lock`, and counts what happened, as `mode` says; since when it is
 /// held, if that is to be [timed](leave).
 pub(super) fn take(
@@ -82,16 +106,13 @@ pub(super) fn take(
     lock: impl FnOnce(),
 ) -> Option<u64> {
     let cells = if mode == OFF { None } else { own_cells(class) };
-    let clock = cells
-        .filter(|cells| mode != COUNTS && cells.is_timed(mode))
-        .map(|_| Clock::shared());
-    let asked = clock.map(|clock| clock.now_nanos());
+    let asked = cells.and_then(|cells| asked(mode, cells));
     let free = try_lock();
     if !free {
         lock();
     }
     let cells = cells?;
-    let had = clock.map(|clock| clock.now_nanos());
+    let had = asked.map(|_| now());
     let waited = had.zip(asked).map(|(had, asked)| had.saturating_sub(asked));
     cells.count(!free, waited.map(without_clock));
     had
@@ -100,7 +121,7 @@ pub(super) fn take(
 /// Counts how long a timed lock was held, right before it is given back; `held` says it from the time.
 pub(super) fn leave(class: LockClass, held: impl FnOnce(u64) -> u64) {
     if let Some(cells) = own_cells(class) {
-        cells.count_hold(without_clock(held(Clock::shared().now_nanos())));
+        cells.count_hold(without_clock(held(now())));
     }
 }
 
@@ -110,7 +131,7 @@ fn without_clock(nanos: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::lock::{Lock, LockCounts, LockKind, LockSnapshot};
     use std::sync::{Mutex, PoisonError};
@@ -118,7 +139,7 @@ mod tests {
     /// Metering is one switch for the process, so its tests take turns.
     static TURN: Mutex<()> = Mutex::new(());
 
-    fn metered<R>(metering: Metering, run: impl FnOnce() -> R) -> R {
+    pub(crate) fn metered<R>(metering: Metering, run: impl FnOnce() -> R) -> R {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         set_metering(metering);
         assert_eq!(super::metering(), metering);
@@ -171,7 +192,7 @@ mod tests {
     }
 
     /// Spins for ten microseconds and more; for how long in fact.
-    fn dawdle() -> u64 {
+    pub(crate) fn dawdle() -> u64 {
         let clock = Clock::shared();
         let start = clock.now_nanos();
         let mut took = 0;
@@ -179,6 +200,11 @@ mod tests {
             took = clock.now_nanos() - start;
         }
         took
+    }
+
+    /// What is taken off each time for reading the clock.
+    pub(crate) fn reading() -> u64 {
+        CLOCK_COST.load(Ordering::Relaxed)
     }
 
     #[test]
@@ -196,7 +222,7 @@ mod tests {
                 held,
             )
         });
-        let cost = CLOCK_COST.load(Ordering::Relaxed);
+        let cost = reading();
         assert!(counts.waited_nanos() + cost >= waited);
         assert!(counts.held_nanos() + cost >= held);
     }
@@ -216,7 +242,7 @@ mod tests {
             )
         });
         assert_eq!((counts.acquisitions, counts.timed), (2, 2));
-        assert!(counts.held_nanos() + 2 * CLOCK_COST.load(Ordering::Relaxed) >= held);
+        assert!(counts.held_nanos() + 2 * reading() >= held);
     }
 
     #[test]
