@@ -68,7 +68,7 @@ pub struct Ttcp {
     #[arg(long, value_name = "NAME", default_value_t = Span::Connection, value_parser = one_of(Span::ALL, Span::name))]
     span: Span,
 
-    /// Measure again with locks metered by class, and on one processor what share of its time needs no order [CP/MP §3.4.3]
+    /// Measure again with locks metered by class and delegation, and on one processor what share of its time needs no order [CP/MP §3.4.3]
     #[arg(long)]
     sync: bool,
 

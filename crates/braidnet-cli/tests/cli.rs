@@ -294,7 +294,7 @@ fn ttcp_prints_what_a_person_can_read() {
     }
 }
 
-/// What is printed is what was done: the class of a connection's lock is metered only where it is taken.
+/// What is printed is what was done: the class of a connection's lock is metered only where it is taken, delegation only where it is.
 #[test]
 fn ttcp_enters_connections_as_it_was_told_to_and_says_so() {
     let rows = [
@@ -325,6 +325,8 @@ fn ttcp_enters_connections_as_it_was_told_to_and_says_so() {
         );
         let is_locked = run["locks_per_message"]["connection"].is_object();
         assert_eq!(is_locked, perimeter == "locked", "{run}");
+        assert_eq!(run["delegation_per_message"].is_null(), is_locked, "{run}");
+        assert!(run["sync_ns_per_message"].is_number(), "{run}");
         assert_eq!(run["lock"].as_str(), is_locked.then_some("mcs"));
         if order == "waiting" {
             assert_eq!(run["out_of_order_percent"], 0.0);

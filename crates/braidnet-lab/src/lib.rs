@@ -22,5 +22,5 @@ pub use config::{
     OrderAbove, Perimeter, Place, Presentation, Share, Span, Transport, TtcpConfig, UnknownWord,
     Wait,
 };
-pub use result::{LabError, LockCost, RttResult, RunResult};
+pub use result::{DelegationCost, LabError, LockCost, RttResult, RunResult};
 pub use ttcp::{run, run_watched};

@@ -29,12 +29,14 @@ pub struct RunResult {
     pub voluntary_switches: u64,
     /// Times that a processor's thread was made to give way.
     pub involuntary_switches: u64,
-    /// Time between asking for a lock and having it, per message; measured only where
-    /// [`sync_sampling`](crate::TtcpConfig::sync_sampling) is set, 0 elsewhere.
+    /// Time between asking for a lock and having it, and between asking to enter what is delegated and being inside or having left the
+    /// work there, per message; measured only where [`sync_sampling`](crate::TtcpConfig::sync_sampling) is set, 0 elsewhere.
     pub sync_ns_per_message: f64,
     /// What locks cost by class ([`LockClass::name`](braidnet_sync::lock::LockClass::name)), per message; those that were taken. Measured
     /// where `sync_ns_per_message` is.
     pub locks_per_message: BTreeMap<&'static str, LockCost>,
+    /// What delegation costs, per message, measured likewise. None where nothing delegated was entered.
+    pub delegation_per_message: Option<DelegationCost>,
     /// Of the data segments that reached TCP, those that were not next in order, in percent (PLP table 1). In direction
     /// `send`, of those that left on the wire.
     pub out_of_order_percent: f64,
@@ -61,6 +63,33 @@ pub struct LockCost {
     pub waited_ns: f64,
     /// Estimated nanoseconds between having and giving back.
     pub held_ns: f64,
+}
+
+/// What entering by delegation costs.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct DelegationCost {
+    /// How often something was entered, or would have been had nobody been inside.
+    pub entries: f64,
+    /// How often somebody else was inside, and was left the work.
+    pub left: f64,
+    /// Estimated nanoseconds between asking and being inside, or having left the work.
+    pub entering_ns: f64,
+    /// Estimated nanoseconds inside, others' work included.
+    pub inside_ns: f64,
+    /// Estimated nanoseconds that work lay there between being left and being served. Nobody waits for it meanwhile.
+    pub deferred_ns: f64,
+}
+
+impl DelegationCost {
+    /// What part of the entries found somebody inside.
+    pub fn contention(&self) -> f64 {
+        self.left / self.entries.max(f64::MIN_POSITIVE)
+    }
+
+    /// How long each piece that was left lay there, in nanoseconds; none if none was left.
+    pub fn deferred_each_ns(&self) -> Option<f64> {
+        (self.left > 0.0).then(|| self.deferred_ns / self.left)
+    }
 }
 
 /// One-message round trips.

@@ -2,7 +2,7 @@
 
 use crate::config::{Agents, Mode, Place, TtcpConfig, Wait};
 use crate::measure::{Cost, Metered, Notes, Phase};
-use crate::result::{LabError, LockCost, RttResult, RunResult};
+use crate::result::{DelegationCost, LabError, LockCost, RttResult, RunResult};
 use crate::rig::{Rig, Watch};
 use braidnet_process::{Idle, Running, RunningConfig, Suspended};
 use braidnet_sync::clock::Clock;
@@ -80,7 +80,7 @@ pub fn run_watched(
     Ok(result)
 }
 
-/// Lock waits are timed while this lives.
+/// Locks and delegation are metered while this lives.
 struct Sampling;
 
 impl Sampling {
@@ -353,8 +353,11 @@ impl Window {
                 .iter()
                 .map(|cost| cost.usage.involuntary_switches)
                 .sum(),
-            sync_ns_per_message: each(scaled(|cost| cost.locks.waited_nanos())),
+            sync_ns_per_message: each(scaled(|cost| {
+                cost.locks.waited_nanos() + cost.locks.delegation().entering_nanos()
+            })),
             locks_per_message: locks(&costs, |sum, cost| each(sum * share(cost))),
+            delegation_per_message: delegation(&costs, |sum, cost| each(sum * share(cost))),
             out_of_order_percent: match ordered && data > 0 {
                 true => misplaced as f64 * 100.0 / data as f64,
                 false => 0.0,
@@ -384,6 +387,20 @@ fn locks(costs: &[Cost], each: impl Fn(f64, &Cost) -> f64) -> BTreeMap<&'static 
         }
     }
     locks
+}
+
+/// The same of delegation; none if nothing was entered.
+fn delegation(costs: &[Cost], each: impl Fn(f64, &Cost) -> f64) -> Option<DelegationCost> {
+    let mut sum = DelegationCost::default();
+    for cost in costs {
+        let counts = cost.locks.delegation();
+        sum.entries += each(counts.entries as f64, cost);
+        sum.left += each(counts.left as f64, cost);
+        sum.entering_ns += each(counts.entering_nanos() as f64, cost);
+        sum.inside_ns += each(counts.inside_nanos() as f64, cost);
+        sum.deferred_ns += each(counts.deferred_nanos() as f64, cost);
+    }
+    (sum.entries > 0.0).then_some(sum)
 }
 
 fn round_trips(times: &hdrhistogram::Histogram<u64>, result: &RunResult) -> RttResult {

@@ -533,3 +533,32 @@ fn waits_for_locks_are_timed_when_asked_for() {
     assert_eq!(result.sync_ns_per_message, 0.0);
     assert!(result.locks_per_message.is_empty());
 }
+
+#[test]
+fn entries_by_delegation_are_timed_when_asked_for() {
+    let config = TtcpConfig {
+        architecture: Architecture::Message,
+        perimeter: Perimeter::Delegated,
+        processors: 2,
+        sync_sampling: true,
+        ..smoke()
+    };
+    let result = run(&config).unwrap();
+    let cost = result.delegation_per_message.expect("entries");
+    assert!(cost.entries > 0.0 && cost.entering_ns > 0.0 && cost.inside_ns > 0.0);
+    assert!(cost.left <= cost.entries && (cost.left > 0.0 || cost.deferred_ns == 0.0));
+    assert!(!result.locks_per_message.contains_key("connection"));
+    let waited: f64 = (result.locks_per_message.values())
+        .map(|cost| cost.waited_ns)
+        .sum();
+    let sync = waited + cost.entering_ns;
+    assert!((sync - result.sync_ns_per_message).abs() <= 0.001 * sync);
+    for (perimeter, sync_sampling) in [(Perimeter::Delegated, false), (Perimeter::Locked, true)] {
+        let config = TtcpConfig {
+            perimeter,
+            sync_sampling,
+            ..config.clone()
+        };
+        assert_eq!(run(&config).unwrap().delegation_per_message, None);
+    }
+}

@@ -4,7 +4,7 @@ use super::campaign::Measured;
 use super::config::{Cell, CompareConfig};
 use super::report::{Probe, Repetition, Run};
 use super::statistics::{Summary, median};
-use crate::{Agents, Perimeter, Presentation, RunResult, Share, TtcpConfig};
+use crate::{Agents, Presentation, RunResult, Share, TtcpConfig};
 use braidnet_process::Architecture;
 use std::collections::BTreeMap;
 
@@ -97,6 +97,7 @@ pub(super) fn digest(config: &TtcpConfig, repetitions: &[Repetition], wanted: us
         involuntary_switches: count(|repetition| repetition.involuntary_switches),
         sync_ns_per_message: None,
         locks_per_message: None,
+        delegation_per_message: None,
         order_free_share: None,
         out_of_order_percent: disordered / messages.max(1) as f64,
         direction: config.direction.name(),
@@ -137,15 +138,11 @@ fn probed(repetitions: &[&Repetition], figure: fn(&Probe) -> f64) -> Option<f64>
     median(&beside)
 }
 
-/// Fills in what a repetition with locks metered has shown.
+/// Fills in what a repetition with locks and delegation metered has shown.
 pub(super) fn tell_locks(run: &mut Run, metered: Option<&RunResult>) {
-    // Locks are all that is metered.
-    let is_delegated = run.perimeter == Perimeter::Delegated.name()
-        || run.architecture == Architecture::Braid.name() && run.processors > 1;
-    run.sync_ns_per_message = metered
-        .filter(|_| !is_delegated)
-        .map(|metered| metered.sync_ns_per_message);
+    run.sync_ns_per_message = metered.map(|metered| metered.sync_ns_per_message);
     run.locks_per_message = metered.map(|metered| metered.locks_per_message.clone());
+    run.delegation_per_message = metered.and_then(|metered| metered.delegation_per_message);
 }
 
 /// Fills in what a run is in relation to its base, the same on one processor.

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::statistics::Summary;
-use crate::{LockCost, RunResult, TtcpConfig};
+use crate::{DelegationCost, LockCost, RunResult, TtcpConfig};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -105,11 +105,13 @@ pub struct Run {
     pub voluntary_switches: u64,
     /// Times a processor's thread was made to give way: sum.
     pub involuntary_switches: u64,
-    /// Time between asking for a lock and having it, per message, from a repetition of its own. None where there was none, and where
-    /// connections are entered by delegation, whose cost is not metered.
+    /// Time between asking for a lock and having it, and between asking to enter what is delegated and being inside or having left the
+    /// work there, per message, from a repetition of its own. None where there was none.
     pub sync_ns_per_message: Option<f64>,
     /// What locks cost by class, per message, from the same repetition.
     pub locks_per_message: Option<BTreeMap<&'static str, LockCost>>,
+    /// What delegation costs, per message, from the same repetition. None where nothing delegated was entered.
+    pub delegation_per_message: Option<DelegationCost>,
     /// The share of order-free functions in the time of one processor under this load, f, from a repetition of its own: sharing
     /// them alone, n processors do the work of at most n / (n - (n - 1) f). None where it was not measured.
     pub order_free_share: Option<f64>,

@@ -6,7 +6,7 @@ use super::digest::{digest, hexadecimal, tell_locks};
 use super::format;
 use super::report::{Repetition, Run};
 use super::table::{agents, limits, load, ways};
-use crate::{LabError, Mode, TtcpConfig};
+use crate::{LabError, LockCost, Mode, TtcpConfig};
 use core::fmt::Write;
 
 /// Measures one configuration once, and if that is wanted a second time with waits for locks timed, and under a bulk load on one
@@ -110,6 +110,17 @@ pub fn describe(run: &Run) -> String {
             format!("{} ns/message", format::short(sync)),
         );
     }
+    if let Some(delegation) = run.delegation_per_message {
+        let waited = delegation.deferred_each_ns().map_or_else(
+            || "nothing was left".to_owned(),
+            |waited| format!("what they left waited {} µs", format::short(waited / 1e3)),
+        );
+        let held = format::short(delegation.contention() * 100.0);
+        line(
+            "delegation",
+            format!("{held} % of entries found somebody inside, {waited}"),
+        );
+    }
     if let Some((share, bound)) = run.order_free_share.zip(run.order_free_bound()) {
         let many = Processors(run.processors);
         line(
@@ -158,7 +169,15 @@ fn round_trips(run: &Run, line: &mut dyn FnMut(&str, String)) {
 
 fn locks(run: &Run, text: &mut String) {
     let locks = run.locks_per_message.iter().flatten();
-    for (index, (class, cost)) in locks.enumerate() {
+    let delegation = run.delegation_per_message.map(|cost| LockCost {
+        acquisitions: cost.entries,
+        contended: cost.left,
+        waited_ns: cost.entering_ns,
+        held_ns: cost.inside_ns,
+    });
+    let rows = (locks.map(|(class, cost)| (*class, *cost)))
+        .chain(delegation.map(|cost| ("delegation", cost)));
+    for (index, (class, cost)) in rows.enumerate() {
         if index == 0 {
             let _ = writeln!(
                 text,

@@ -270,7 +270,7 @@ fn legend(text: &mut String, runs: &[Run]) {
     );
     term(
         "sync",
-        "time between asking for a lock and having it, from a repetition of its own; delegation is not metered",
+        "time to have locks, and to enter what is delegated or leave the work there, from a repetition of its own",
     );
     term(
         "out of order",

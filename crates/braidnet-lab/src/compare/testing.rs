@@ -3,7 +3,9 @@
 use super::campaign::{Laboratory, Progress};
 use super::digest::digest;
 use super::report::{Repetition, Run};
-use crate::{LabError, LockCost, Mode, Presentation, RttResult, RunResult, TtcpConfig};
+use crate::{
+    DelegationCost, LabError, LockCost, Mode, Presentation, RttResult, RunResult, TtcpConfig,
+};
 use braidnet_process::Architecture;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -124,6 +126,13 @@ impl Laboratory for Planted {
                 held_ns: 300.0,
             };
             result.locks_per_message = BTreeMap::from([("connection", cost)]);
+            result.delegation_per_message = Some(DelegationCost {
+                entries: 0.5,
+                left: 0.125,
+                entering_ns: 10.0,
+                inside_ns: 200.0,
+                deferred_ns: 100.0,
+            });
         }
         Ok(result)
     }

@@ -100,8 +100,7 @@ fn the_share_of_order_free_functions_is_told_with_what_it_allows() {
     };
     let run = single(&mut Planted::new(4), &config, true).expect("everything is planted");
     assert!(describe(&run).contains("0.40 of one processor's time: shared, at most 1.43 times"));
-    // Nothing meters delegation.
-    assert_eq!(run.sync_ns_per_message, None);
+    assert_eq!(run.sync_ns_per_message, Some(7.5));
 }
 
 #[test]
@@ -193,10 +192,7 @@ fn speed_up_needs_a_base() {
         assert_eq!((run.speedup, run.ceiling), (Some(speedup), Some(ceiling)));
         assert_eq!(run.efficiency, Some(1.0));
         assert_eq!(run.p50_ns, Some(1000 * run.processors as u64));
-        // Where all is shared by delegation, locks do not tell what sharing costs.
-        let is_delegated = run.architecture == "braid" && run.processors > 1;
-        let sync = (!is_delegated).then_some(7.5);
-        assert_eq!(run.sync_ns_per_message, sync);
+        assert_eq!(run.sync_ns_per_message, Some(7.5));
         assert_eq!((run.messages, run.voluntary_switches), (100_000, 200));
         assert_eq!(run.payload_hash, "0000000000000b1d");
     }
@@ -479,12 +475,18 @@ fn one_measurement_has_the_fields_of_a_run() {
     let sampled = single(&mut laboratory, &config, true).expect("everything is planted");
     assert_eq!(sampled.sync_ns_per_message, Some(7.5));
     let text = describe(&sampled);
-    let row = text
-        .lines()
-        .find(|line| line.starts_with("    connection"))
-        .expect("a row for the class");
-    let figures: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(figures, ["connection", "50.0", "10.0", "7.50", "300"]);
+    for figures in [
+        ["connection", "50.0", "10.0", "7.50", "300"],
+        ["delegation", "500", "125", "10.0", "200"],
+    ] {
+        let row = (text.lines())
+            .find(|line| line.starts_with(&format!("    {}", figures[0])))
+            .expect("a row for the class");
+        assert_eq!(row.split_whitespace().collect::<Vec<_>>(), figures);
+    }
+    let what =
+        "delegation      25.0 % of entries found somebody inside, what they left waited 0.80 µs";
+    assert!(text.contains(what), "{text}");
     let echo = TtcpConfig {
         mode: Mode::Echo,
         ..TtcpConfig::default()
