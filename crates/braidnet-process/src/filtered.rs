@@ -35,6 +35,8 @@ pub(crate) struct Queue {
     /// Per worker whether the queue keeps something for it. Written with the baton in hand, and read without: who looks too early is
     /// woken.
     keeps: Box<[AtomicBool]>,
+    /// What wakes all who look here before they sleep.
+    wakers: Box<[Unparker]>,
 }
 
 /// What is behind the baton: the queue, and the ways from it to the workers.
@@ -51,6 +53,7 @@ struct Sorted {
 impl Queue {
     pub(crate) fn new(receiver: Box<dyn Receiver>, mailboxes: Vec<Mailbox<Message>>) -> Queue {
         let workers = mailboxes.len();
+        let wakers = (mailboxes.iter().map(|mailbox| mailbox.waker.clone())).collect();
         Queue {
             sorted: Baton::new(Sorted {
                 receiver,
@@ -62,6 +65,7 @@ impl Queue {
                 mailboxes,
             }),
             keeps: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            wakers,
         }
     }
 
@@ -85,19 +89,30 @@ impl Queue {
         queue.sorted.kept[worker] = keep;
         self.keeps[worker].store(false, Ordering::Relaxed);
         queue.hand_over();
+        drop(queue);
+        self.wake_if_missed();
         true
     }
 
-    /// Whether it has something for some worker, as far as can be told without a system call. Where somebody else is at the queue,
-    /// that one looks.
+    /// After a visit by somebody who need not come again before it sleeps: others may have relied on that.
+    pub(crate) fn wake_if_missed(&self) {
+        if self.sorted.was_missed() {
+            for waker in &self.wakers {
+                waker.unpark();
+            }
+        }
+    }
+
+    /// Before sleep: whether it has something for some worker, as far as can be told without a system call. Where somebody else is at the
+    /// queue, that one sees to it.
     fn has_waiting(&self) -> bool {
-        self.try_take().is_some_and(|queue| {
+        self.sorted.last_look(|sorted| {
             let Sorted {
                 receiver,
                 left,
                 kept,
                 ..
-            } = &*queue.sorted;
+            } = sorted;
             let is_left = |(left, kept): (&Vec<_>, &bool)| !left.is_empty() && !kept;
             receiver.has_waiting() || left.iter().zip(kept).any(is_left)
         })
@@ -263,16 +278,14 @@ impl Taker {
         let Some(mut queue) = queue.try_take() else {
             return Polled::default();
         };
-        if !queue.hand_over() {
-            return Polled::default();
-        }
+        let have_room = queue.hand_over();
         let (mut found, all) = self.take_earlier(into, max);
         if !all {
             return Polled { found, polled: 0 };
         }
         found += queue.take_kept(into, max - found, claims);
         let max = max - found;
-        if max == 0 {
+        if max == 0 || !have_room {
             return Polled { found, polled: 0 };
         }
         let sorted = &mut *queue.sorted;
@@ -317,10 +330,11 @@ impl Taker {
         let Some(mut queue) = queue.try_take() else {
             return 0;
         };
-        match self.take_earlier(into, max) {
-            (found, true) => found + queue.take_kept(into, max - found, claims),
-            (found, false) => found,
+        let (mut found, all) = self.take_earlier(into, max);
+        if all {
+            found += queue.take_kept(into, max - found, claims);
         }
+        found
     }
 
     /// Whether nothing is in the mailbox, or about to be put there.

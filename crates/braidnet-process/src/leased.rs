@@ -77,6 +77,7 @@ impl Leased {
                 continue;
             }
             let taken = self.own.taker.receive(queue, pool, into, max, claims);
+            queue.wake_if_missed();
             if taken > 0 {
                 return taken;
             }
@@ -88,6 +89,7 @@ impl Leased {
         for queue in &self.queues {
             if queue.keeps(self.own.taker.me) && !Arc::ptr_eq(queue, &self.own.queue) {
                 let taken = self.own.taker.collect(queue, into, max, claims);
+                queue.wake_if_missed();
                 if taken > 0 {
                     return taken;
                 }

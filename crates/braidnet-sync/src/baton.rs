@@ -9,7 +9,12 @@
 //! it is free, compare-and-swap it to taken. Acquire. *Give back*: store free. Release. The value inside is the holder's.
 //!
 //! A baton that is given back wakes nobody. Whoever holds it when there is nothing left to serve must
-//! see to it that somebody comes back, as with every queue that is polled.
+//! see to it that somebody comes back, as with every queue that is polled: who serves looks again before it sleeps.
+//!
+//! *Last look*, before sleep. Who finds the baton taken then swaps a mark in (acquire), and tries once more; if that fails too it
+//! may sleep. Who has given back after a last look of its own, or after something that was no service, swaps the mark out (release):
+//! if it was there, somebody must look again. Of the two swaps one is first. If the mark was swapped in first, it is found; else what was given back
+//! before the other swap is free for the second try, or somebody else has taken it since, who serves or looks for the mark likewise.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -32,6 +37,8 @@ use crate::primitives::{AtomicBool, Ordering, UnsafeCell};
 /// ```
 pub struct Baton<T = ()> {
     taken: CachePadded<AtomicBool>,
+    /// Whether somebody has found it taken at a last look.
+    missed: AtomicBool,
     value: UnsafeCell<T>,
 }
 
@@ -43,6 +50,7 @@ impl<T> Baton<T> {
     pub fn new(value: T) -> Self {
         Baton {
             taken: CachePadded::new(AtomicBool::new(false)),
+            missed: AtomicBool::new(false),
             value: UnsafeCell::new(value),
         }
     }
@@ -59,6 +67,27 @@ impl<T> Baton<T> {
             baton: self,
             exclusive: PhantomData,
         })
+    }
+
+    /// Looks for the last time before sleep, with the baton in hand: whether there is something to do, as `look` finds, or somebody may
+    /// have come in vain meanwhile. False if somebody else has the baton, who sees to it: one who serves looks again, and one who does not asks
+    /// whether it [was missed](Baton::was_missed).
+    pub fn last_look(&self, look: impl FnOnce(&T) -> bool) -> bool {
+        let turn = self.try_take().or_else(|| {
+            self.missed.swap(true, Ordering::AcqRel);
+            self.try_take()
+        });
+        turn.is_some_and(|turn| {
+            let found = look(&turn);
+            drop(turn);
+            self.was_missed() || found
+        })
+    }
+
+    /// For who has had the baton and not served, after giving it back: whether somebody else may have looked for the last time in vain, so
+    /// that somebody must be woken.
+    pub fn was_missed(&self) -> bool {
+        self.missed.swap(false, Ordering::AcqRel)
     }
 
     /// Whether somebody has it; out of date as soon as it is known.
@@ -147,6 +176,16 @@ mod tests {
     }
 
     #[test]
+    fn who_looks_in_vain_is_missed_once() {
+        let baton = Baton::new(true);
+        assert!(baton.last_look(|value| *value) && !baton.last_look(|value| !*value));
+        let turn = baton.try_take().unwrap();
+        assert!(!baton.last_look(|_| unreachable!()));
+        drop(turn);
+        assert!(baton.was_missed() && !baton.was_missed());
+    }
+
+    #[test]
     fn a_panic_gives_it_back() {
         let baton = Baton::new(());
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -160,7 +199,40 @@ mod tests {
 #[cfg(all(test, loom))]
 mod model {
     use super::Baton;
-    use crate::primitives::{Arc, thread};
+    use crate::primitives::{Arc, AtomicBool, Ordering, thread};
+
+    /// Something comes, and two look for the last time: who has been woken for it, and who looks just then, or has the baton for something
+    /// else. One of them finds it, or that there was somebody.
+    fn somebody_finds(
+        other: impl Fn(&Baton<Arc<AtomicBool>>) -> bool + Copy + Send + Sync + 'static,
+    ) {
+        loom::model(move || {
+            let came = Arc::new(AtomicBool::new(false));
+            let baton = Arc::new(Baton::new(Arc::clone(&came)));
+            let others = Arc::clone(&baton);
+            let another = thread::spawn(move || other(&others));
+            came.store(true, Ordering::Relaxed);
+            let here = baton.last_look(|came| came.load(Ordering::Relaxed));
+            let there = another.join().unwrap();
+            assert!(here || there, "both sleep");
+        });
+    }
+
+    #[test]
+    fn of_two_last_looks_one_finds_what_has_come() {
+        somebody_finds(|baton| baton.last_look(|came| came.load(Ordering::Relaxed)));
+    }
+
+    #[test]
+    fn who_does_not_serve_finds_who_has_come_in_vain() {
+        somebody_finds(|baton| {
+            let turn = baton.try_take();
+            turn.is_some_and(|turn| {
+                drop(turn);
+                baton.was_missed()
+            })
+        });
+    }
 
     #[test]
     fn whoever_has_it_is_alone_and_sees_the_last_turn() {

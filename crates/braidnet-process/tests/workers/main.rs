@@ -5,9 +5,10 @@ mod rig;
 use braidnet_message::Pool;
 use braidnet_process::Architecture;
 use braidnet_stream::{Direction, Next, Parcel, Processor};
-use braidnet_wire::time::Instant;
+use braidnet_wire::time::{Duration, Instant};
 use rig::{BATCH, Device, workers};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 const NOW: Instant = Instant::ZERO;
 const BUDGET: usize = 256;
@@ -34,6 +35,69 @@ fn mail_that_comes_during_a_poll_is_not_slept_over() {
     worker.turn(NOW, BUDGET);
     assert_eq!(*rig.noted.lock().unwrap(), [(1, 7)]);
     assert!(!worker.has_work());
+}
+
+#[test]
+fn a_packet_that_comes_while_all_look_for_the_last_time_is_not_slept_over() {
+    let device = Device::default();
+    let mut rig = workers(Architecture::Connection, 2, vec![device.queue(None)]).unwrap();
+    for worker in &mut rig.workers {
+        while worker.turn(NOW, BUDGET) == Next::Again {}
+    }
+    let [one, other] = <[_; 2]>::try_from(rig.workers).ok().unwrap();
+    let (bringing, other) = (device.clone(), Arc::new(Mutex::new((other, true))));
+    let woken = other.clone();
+    // The one has looked, and is still at the queue; the packet wakes the other, which finds somebody there.
+    *device.looked.lock().unwrap() = Some(Box::new(move || {
+        bringing.bring([(1, 7)]);
+        let (worker, has_work) = &mut *woken.lock().unwrap();
+        *has_work = worker.turn(NOW, BUDGET) == Next::Again || worker.has_work();
+    }));
+    let has_work = one.has_work();
+    assert!(has_work || other.lock().unwrap().1, "both sleep");
+}
+
+/// Microseconds at which workers are turned.
+fn at(micros: u64) -> Instant {
+    Instant::ZERO + Duration::from_micros(micros)
+}
+
+#[test]
+fn who_may_enter_takes_what_a_queue_keeps_however_much_that_is() {
+    const PACKETS: u32 = 3_000;
+    for helper in [0, 1] {
+        let device = Device::default();
+        let mut rig = workers(Architecture::Braid, 3, vec![device.queue(None)]).unwrap();
+        let mut brought = 0;
+        let mut bring = |count| {
+            device.bring((brought..brought + count).map(|number| (1, number)));
+            brought += count;
+        };
+        // The first is behind; the second asks, and is let in.
+        for turn in 0..40 {
+            bring(BATCH as u32);
+            rig.workers[0].turn(at(turn), BUDGET);
+            rig.workers[1].turn(at(turn), BUDGET);
+        }
+        while !device.packets.lock().unwrap().is_empty() || rig.workers[0].has_work() {
+            rig.workers[0].turn(at(40), BUDGET);
+        }
+        assert_eq!(rig.workers[0][0].admitted(), 1);
+        // The third may not enter, and the home is held up.
+        bring(PACKETS);
+        let mut left = PACKETS as usize + 1;
+        while device.packets.lock().unwrap().len() < left {
+            left = device.packets.lock().unwrap().len();
+            rig.workers[2].turn(at(40), BUDGET);
+        }
+        assert!((1..PACKETS as usize).contains(&left), "{left} wait");
+        for _ in 0..PACKETS {
+            rig.workers[helper].turn(at(40), BUDGET);
+        }
+        let noted = rig.noted.lock().unwrap();
+        let expected: Vec<_> = (0..brought).map(|number| (1, number)).collect();
+        assert!(*noted == expected, "{} by {helper}", noted.len());
+    }
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct Device {
     pub gone: Arc<AtomicBool>,
     /// What happens while it is polled.
     pub meanwhile: Arc<Mutex<Option<Act>>>,
+    /// What happens once, when somebody has looked whether something waits.
+    pub looked: Arc<Mutex<Option<Act>>>,
 }
 
 struct Queue {
@@ -51,6 +53,15 @@ impl Receiver for Queue {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    fn has_waiting(&self) -> bool {
+        let waits = !self.device.packets.lock().unwrap().is_empty();
+        let looked = self.device.looked.lock().unwrap().take();
+        if let Some(mut looked) = looked {
+            looked();
+        }
+        waits
     }
 
     fn is_gone(&self) -> bool {
