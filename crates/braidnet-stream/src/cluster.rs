@@ -295,10 +295,12 @@ impl Cluster {
             }));
             match worked {
                 Ok(is_busy) => break is_busy,
-                Err(_) if self.pass.recover(&mut cx, now, &mut self.outer) => {}
                 Err(panic) => {
-                    self.pass.give_numbers_up(&mut cx);
-                    resume_unwind(panic)
+                    let recovered = self.pass.recover(&mut cx, now, &mut self.outer, panic);
+                    if let Err(panic) = recovered {
+                        self.pass.give_numbers_up(&mut cx);
+                        resume_unwind(panic)
+                    }
                 }
             }
         };

@@ -14,6 +14,9 @@ use crate::visit::{Reach, Visit};
 use crate::work::Work;
 use braidnet_message::Run;
 use braidnet_wire::time::Instant;
+use core::any::Any;
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 
 /// What works a cluster's queues through, in one pass after the other.
 pub(crate) struct Pass {
@@ -25,9 +28,14 @@ pub(crate) struct Pass {
     reach: Reach,
     pub(crate) buckets: Buckets,
     pub(crate) work: Work,
+    /// Whether guests have left, and what they have left behind has not all been seen to.
+    is_unsettled: bool,
     /// Empty whenever no core runs on it; kept for its memory.
     inner: Run,
 }
+
+/// What a panic has said.
+type Panic = Box<dyn Any + Send>;
 
 /// What came for a core: where that is, and the messages.
 pub(crate) type Came<'a, 'c> = (&'c Site, &'a mut Run);
@@ -41,6 +49,7 @@ impl Pass {
             reach: Reach::of_all(stream, stream.cores() & here, modules),
             work: Work::new(buckets.count(), buckets.perimeters()),
             buckets,
+            is_unsettled: false,
             inner: Run::new(),
         }
     }
@@ -74,8 +83,11 @@ impl Pass {
     pub(crate) fn look(&mut self, cx: &mut Context<'_>) {
         if let Store::Leased(leases) = &mut self.buckets.0 {
             self.work.numbers.away = 0;
-            if leases.look() {
+            self.is_unsettled |= leases.look();
+            if self.is_unsettled {
+                // A panic in there may end it; then it is begun anew.
                 self.after_guests(cx);
+                self.is_unsettled = false;
             }
         }
         if !self.work.unfinished.is_empty() {
@@ -433,13 +445,30 @@ impl Pass {
         visit.bring(came, number);
     }
 
-    /// After a panic in the turn of time `now`: whether it was inside a bucket, which has been replaced then. The pass can go on with what
-    /// is not lost with that; `run` is what it was working on.
+    /// After a panic in the turn of time `now`: if it was inside a bucket, replaces that. The pass can go on then with what is not lost with
+    /// it; `run` is what it was working on.
+    ///
+    /// # Errors
+    /// The panic, if it was outside every bucket. It may be another one: what others have left in the bucket may panic as well.
     #[cold]
-    pub(crate) fn recover(&mut self, cx: &mut Context<'_>, now: Instant, run: &mut Run) -> bool {
-        let Some(id) = cx.bucket.take() else {
-            return false;
-        };
+    pub(crate) fn recover(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        run: &mut Run,
+        mut panic: Panic,
+    ) -> Result<(), Panic> {
+        while let Some(id) = cx.bucket.take() {
+            let replaced = catch_unwind(AssertUnwindSafe(|| self.replace(cx, id, now, run)));
+            match replaced {
+                Ok(()) => return Ok(()),
+                Err(another) => panic = another,
+            }
+        }
+        Err(panic)
+    }
+
+    fn replace(&mut self, cx: &mut Context<'_>, id: BucketId, now: Instant, run: &mut Run) {
         cx.now = now;
         cx.pool.withhold_reserve(false);
         let mut lost = core::mem::take(&mut cx.inside);
@@ -489,7 +518,6 @@ impl Pass {
             }
             Store::Shared(_) => self.recover_shared(cx, id),
         }
-        true
     }
 
     /// Whoever enters next finds the mark, and goes on with what has been left there.

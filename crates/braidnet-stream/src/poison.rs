@@ -1,7 +1,7 @@
 //! What a panic leaves behind, and what takes its place.
 //!
-//! A panic inside a perimeter may have left the bucket's state in any condition: it is *poisoned*. The processor catches the panic once per
-//! turn, a fresh bucket takes the place of the poisoned one, whose modules are told of it, and the turn goes on with what
+//! A panic inside a perimeter may have left the bucket's state in any condition: it is *poisoned*. The processor catches the panic, be it one
+//! of several in a turn, a fresh bucket takes the place of the poisoned one, whose modules are told of it, and the turn goes on with what
 //! it was not inside of. What was on its way into the poisoned bucket's cores is gone with it; what had left them goes on.
 //!
 //! A shared bucket is marked while somebody is inside, under its lock. Whoever enters and finds the mark knows that who

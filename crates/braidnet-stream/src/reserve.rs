@@ -42,8 +42,11 @@ impl Reserve {
         }
     }
 
-    /// Takes up to `max` packets from a device, as `take` does (how many at most, into where, how many); if the pool refused
-    /// one a buffer, the reserve is given back to it and more are taken. How many in all.
+    /// Takes up to `max` packets from a device, as `take` does (how many at most, into where, how many); if it finds none because the
+    /// pool refused one a buffer, the reserve is given back to that and it takes again. How many it has taken.
+    ///
+    /// Once a turn has taken some it takes no more: the [numbers](crate::Claims) of what it has are drawn together, and there may be others' between
+    /// those and any that were drawn now.
     #[inline]
     pub fn receive(
         &self,
@@ -63,14 +66,12 @@ impl Reserve {
         if is_kept {
             pool.withhold_reserve(false);
         }
-        if pool.refused() == refused {
+        if taken > 0 || pool.refused() == refused {
             return taken;
         }
-        let more = pool.spend_reserve().div_ceil(2).min(max - taken);
-        if more > 0 {
-            taken + take(pool, more)
-        } else {
-            taken
+        match pool.spend_reserve().div_ceil(2).min(max) {
+            0 => 0,
+            more => take(pool, more),
         }
     }
 

@@ -172,7 +172,7 @@ impl Work {
 
     /// Before the processor's end: all that has a number. What is still on its way is nothing by now.
     pub(crate) fn give_carrying_up(&mut self) -> Vec<Held> {
-        let mut all = core::mem::take(&mut self.held);
+        let mut all = Vec::from(core::mem::take(&mut self.held));
         for ascent in self.ascents.drain(..) {
             let Ascent {
                 bucket,
@@ -244,7 +244,7 @@ impl Visit<'_, '_> {
                 ticket,
                 item: risen,
             }) => {
-                self.work.held.push(Held {
+                self.work.held.push_back(Held {
                     bucket,
                     exit,
                     ticket,
@@ -263,11 +263,12 @@ impl Visit<'_, '_> {
                 self.leave(entry);
             }
         }
-        for held in core::mem::take(&mut self.work.held) {
-            if held.bucket == self.id {
-                self.rise(held);
-            } else {
-                self.work.held.push(held);
+        // One by one: a panic inside takes none of the others with it.
+        for _ in 0..self.work.held.len() {
+            match self.work.held.pop_front() {
+                Some(held) if held.bucket == self.id => self.rise(held),
+                Some(held) => self.work.held.push_back(held),
+                None => return,
             }
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Work {
     /// What this processor carries up from shared buckets: see [`rising`](crate::rising).
     pub(crate) ascents: VecDeque<Ascent>,
     /// What of it found no place.
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: VecDeque<Held>,
     /// How much waited in the exits before an entry.
     pub(crate) marks: Vec<usize>,
     pub(crate) numbers: Numbers,
@@ -69,7 +69,7 @@ impl Work {
             draining: Vec::with_capacity(64),
             unfinished: Vec::with_capacity(64),
             ascents: VecDeque::with_capacity(64),
-            held: Vec::new(),
+            held: VecDeque::new(),
             marks: Vec::with_capacity(8),
             numbers: Numbers::default(),
             pieces: Vec::new(),

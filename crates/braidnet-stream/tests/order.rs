@@ -9,14 +9,16 @@ mod schedule;
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_stream::cluster::{ModuleSet, Tail};
 use braidnet_stream::{
-    Arrival, Buckets, Claims, Cluster, Context, Counter, Direction, Exclusion, Key, Module, Stages,
-    State, Stream, StreamBuilder,
+    Arrival, Buckets, Claims, Cluster, Context, Counter, Direction, Exclusion, Key, Module,
+    Reserve, Stages, State, Stream, StreamBuilder,
 };
 use braidnet_sync::lock::LockKind;
 use braidnet_wire::time::Instant;
 use schedule::{Schedule, pause};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 const BUCKETS: u32 = 4;
 /// What has these positions is a panic's cause: below the first core, above it outside every perimeter, and in the upper core.
@@ -32,6 +34,11 @@ struct Ordered {
     drops: u64,
     /// Whether it lets others go on while it is in its core. Where they wait for it there, nobody could.
     dawdles: bool,
+}
+
+thread_local! {
+    /// What happens once, on the way up from the first core.
+    static MEANWHILE: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
 const SEEN: Counter = Counter(0);
@@ -98,6 +105,9 @@ impl Module for Ordered {
     }
 
     fn after(&self, _: Direction, run: &mut Run, _: &mut Context<'_>) {
+        if let Some(meanwhile) = MEANWHILE.take() {
+            meanwhile();
+        }
         for message in run.iter() {
             pause(message.position().rotate_left(7));
         }
@@ -542,4 +552,127 @@ impl Tail for Ending<'_> {
     fn transmit(&mut self, run: &mut Run) {
         run.clear();
     }
+}
+
+/// Takes one message from a device, which nobody else takes from.
+struct Single(u64);
+
+impl Tail for Single {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run, claims: &mut Claims<'_>) {
+        run.push(message(pool, 1, self.0));
+        claims.claim(1);
+    }
+
+    fn transmit(&mut self, run: &mut Run) {
+        run.clear();
+    }
+}
+
+/// A panic above takes with it what it was inside of, and not what found no place.
+#[test]
+fn what_finds_no_place_survives_a_panic_above() {
+    const ALL: u64 = 90;
+    for exclusion in exclusions() {
+        let stream = tower(Stages::empty(), false, |_| {});
+        let mut both = clusters(&stream, 2, exclusion, Arrival::AsItComes);
+        let other = Arc::new(Mutex::new(both.pop().unwrap()));
+        let one = &mut both[0];
+        let bring = |cluster: &mut Cluster, position| {
+            cluster.turn(Instant::ZERO, &mut Single(position));
+        };
+        let ahead = other.clone();
+        MEANWHILE.set(Some(Box::new(move || {
+            for position in (1..50).chain([INSIDE]).chain(50..ALL) {
+                bring(&mut ahead.lock().unwrap(), position);
+            }
+        })));
+        bring(one, 0);
+        both.push(Arc::into_inner(other).unwrap().into_inner().unwrap());
+        for _ in 0..10 {
+            for cluster in &mut both {
+                cluster.turn(Instant::ZERO, &mut |run: &mut Run| run.clear());
+            }
+        }
+        let seen = counted(&both, "upper", "seen");
+        assert_eq!(seen, passed(ALL, &[7, 11]), "{exclusion:?}");
+        assert!(both.iter().all(|cluster| !cluster.has_unfinished()));
+    }
+}
+
+/// Takes something from a device, and, where it finds no more buffers, more after what it waits for.
+struct Short {
+    reserve: Reserve,
+    taken: mpsc::Sender<()>,
+    wait: mpsc::Receiver<()>,
+}
+
+impl Tail for Short {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run, claims: &mut Claims<'_>) {
+        // The first is dropped on its way, so that its number is brought last.
+        let mut rows = [(1, 6), (2, 1)].into_iter();
+        self.reserve.receive(pool, 8, |pool, _| {
+            let (bucket, position) = rows.next().unwrap();
+            if position == 1 {
+                self.wait.recv().unwrap();
+            }
+            run.push(message(pool, bucket, position));
+            claims.claim(bucket);
+            assert!(pool.allocate(0, usize::MAX).is_none());
+            self.taken.send(()).unwrap();
+            1
+        });
+    }
+
+    fn transmit(&mut self, _: &mut Run) {}
+}
+
+/// Takes something for two buckets.
+struct Whole(mpsc::Sender<()>);
+
+impl Tail for Whole {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run, claims: &mut Claims<'_>) {
+        for bucket in [1, 2] {
+            run.push(message(pool, bucket, 0));
+            claims.claim(bucket);
+        }
+        self.0.send(()).unwrap();
+    }
+
+    fn transmit(&mut self, _: &mut Run) {}
+}
+
+/// Two that wait for their numbers would wait for each other if one drew some before the other did, and some after.
+#[test]
+fn who_finds_buffers_short_has_drawn_its_numbers_at_once() {
+    let (taken, was_taken) = mpsc::channel();
+    let (taken_between, wait) = mpsc::channel();
+    let (ended, has_ended) = mpsc::channel();
+    let mut both = clusters(&single(), 2, Exclusion::Delegation, Arrival::Waiting).into_iter();
+    let (mut one, mut other) = (both.next().unwrap(), both.next().unwrap());
+    let one_ended = ended.clone();
+    std::thread::spawn(move || {
+        let reserve = Reserve::new(1 << 20, 64);
+        reserve.replenish(one.pool());
+        one.turn(
+            Instant::ZERO,
+            &mut Short {
+                reserve,
+                taken,
+                wait,
+            },
+        );
+        one_ended.send(counted(&[one], "lower", "seen"))
+    });
+    std::thread::spawn(move || {
+        was_taken.recv().unwrap();
+        other.turn(Instant::ZERO, &mut Whole(taken_between));
+        ended.send(counted(&[other], "lower", "seen"))
+    });
+    let seen: u64 = (0..2)
+        .map(|_| has_ended.recv_timeout(Duration::from_secs(60)).unwrap())
+        .sum();
+    assert_eq!(
+        seen, 2,
+        "what was taken first is dropped, and no more is taken then"
+    );
 }

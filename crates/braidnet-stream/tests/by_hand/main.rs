@@ -3,6 +3,7 @@
 mod boxes;
 mod delegated;
 mod leased;
+mod panics;
 
 use braidnet_message::{Arena, Run};
 use braidnet_stream::cluster::ModuleSet;
@@ -18,6 +19,8 @@ const BUCKETS: u32 = 4;
 const BUCKET: u16 = 1;
 /// The position of a message during which something happens.
 const INSIDE: u64 = 1000;
+/// The position of one that makes whoever is inside panic.
+const BAD: u64 = 1001;
 /// How long after each message the bucket's time has come.
 const SOON_MS: u64 = 40;
 
@@ -59,12 +62,17 @@ impl Module for Probe {
             if let Some(meanwhile) = meanwhile {
                 meanwhile();
             }
+            assert_ne!(position, BAD, "planted");
         }
         cx.wake_at(cx.now() + Duration::from_millis(SOON_MS));
     }
 
     fn expire(&self, _: &mut dyn State, cx: &mut Context<'_>) {
         cx.count(EXPIRED, 1);
+        let meanwhile = lock(&self.meanwhile).take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
     }
 }
 
@@ -81,9 +89,13 @@ struct Processor {
 
 impl Processor {
     fn put(&self, position: u64) {
+        self.put_in(BUCKET, position);
+    }
+
+    fn put_in(&self, bucket: u16, position: u64) {
         let mut cluster = lock(&self.cluster);
         let mut message = cluster.pool().allocate(0, 0).unwrap();
-        message.set_bucket(BUCKET);
+        message.set_bucket(bucket);
         message.set_position(position);
         cluster.put_one(self.probe, Direction::Down, message);
     }
@@ -122,6 +134,8 @@ struct Two {
     /// The home, where the buckets are leased.
     one: Processor,
     other: Processor,
+    /// Where the buckets are leased to three.
+    third: Option<Processor>,
     meanwhile: Meanwhile,
     seen: Seen,
 }
@@ -142,6 +156,11 @@ impl Two {
         Two::over(|stream| Buckets::leased(stream, BUCKETS, 2, |_| 0))
     }
 
+    /// Buckets at home with the one, that two others may share.
+    fn leased_to_two() -> Two {
+        Two::over(|stream| Buckets::leased(stream, BUCKETS, 3, |_| 0))
+    }
+
     fn over(buckets: impl Fn(&Stream) -> Vec<Buckets>) -> Two {
         let (meanwhile, seen) = (Meanwhile::default(), Seen::default());
         let mut builder = Stream::builder();
@@ -160,6 +179,7 @@ impl Two {
         Two {
             one: both.next().unwrap(),
             other: both.next().unwrap(),
+            third: both.next(),
             meanwhile,
             seen,
         }
@@ -169,9 +189,13 @@ impl Two {
         lock(&self.one.cluster).buckets().neighbours().is_some()
     }
 
-    /// The other asks, and the one admits it: at the end of a turn of its, as it were.
+    /// The others ask, and the one admits them: at the end of a turn of its, as it were.
     fn share(&self) {
-        for (processor, is_home) in [(&self.other, false), (&self.one, true)] {
+        let others = [&self.other].into_iter().chain(&self.third);
+        for (processor, is_home) in others
+            .map(|other| (other, false))
+            .chain([(&self.one, true)])
+        {
             let mut cluster = lock(&processor.cluster);
             let mut neighbours = cluster.buckets().neighbours().expect("they are leased");
             match is_home {
@@ -181,7 +205,7 @@ impl Two {
         }
     }
 
-    /// What is to happen while somebody is inside with the next message at [`INSIDE`].
+    /// What is to happen while somebody is inside with the next message at [`INSIDE`], or because the time has come.
     fn meanwhile(&self, what: impl FnOnce() + Send + 'static) {
         *lock(&self.meanwhile) = Some(Box::new(what));
     }
