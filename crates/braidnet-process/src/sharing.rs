@@ -7,7 +7,7 @@
 use crate::exchange::Outward;
 use crate::intake::Share;
 use crate::leased::Leased;
-use braidnet_stream::Cluster;
+use braidnet_stream::{Cluster, StreamCounter};
 use braidnet_wire::time::{Duration, Instant};
 
 /// How soon work is shared under `braid`, and how long it stays so.
@@ -65,15 +65,12 @@ pub(crate) struct Manners {
     useful: Instant,
     /// Whether it has asked anybody, and not left since.
     asks: bool,
-    /// How often it has let others in.
-    pub(crate) admitted: u64,
 }
 
 impl Manners {
     pub(crate) fn new(seat: usize, times: Sharing) -> Manners {
         Manners {
             times,
-            admitted: 0,
             seat,
             full_since: None,
             last_full: Instant::ZERO,
@@ -162,7 +159,7 @@ impl Manners {
         }
         if let Some(mut neighbours) = cluster.buckets().neighbours() {
             neighbours.admit();
-            self.admitted += 1;
+            cluster.count(StreamCounter::Admitted);
             // Some may have gone to sleep since they asked.
             outward.wake_all();
         }

@@ -68,11 +68,6 @@ impl Worker {
         self.spare.replenish(self.cluster.pool());
     }
 
-    /// How often it has let others share its work, under `braid`.
-    pub fn admitted(&self) -> u64 {
-        self.sharing.as_ref().map_or(0, |sharing| sharing.admitted)
-    }
-
     /// Set once nothing will ever arrive in its share of the device: that was removed, or its other end has closed.
     pub fn gone(&self) -> &Arc<AtomicBool> {
         self.share.gone()

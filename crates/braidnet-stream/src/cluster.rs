@@ -2,7 +2,7 @@
 
 use crate::bucket::BucketId;
 use crate::context::Context;
-use crate::counters::Counters;
+use crate::counters::{Counters, StreamCounter};
 use crate::dividing::Dividing;
 use crate::module::{Direction, ModuleId};
 use crate::pass::Pass;
@@ -209,6 +209,11 @@ impl Cluster {
     /// Its counters, readable by anybody at any time.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Adds one to a counter of the [stream's own](StreamCounter).
+    pub fn count(&self, counter: StreamCounter) {
+        self.counters.add(self.stream.own_counter(counter), 1);
     }
 
     /// Its buckets.

@@ -1,7 +1,7 @@
 //! The context: the only way out of a module.
 
 use crate::bucket::BucketId;
-use crate::counters::{Counter, Counters};
+use crate::counters::{Counter, Counters, StreamCounter};
 use crate::module::Direction;
 use crate::queues::{QueueId, Queues};
 use crate::stream::{Links, Stream};
@@ -91,6 +91,11 @@ impl Context<'_> {
             message.set_bucket(bucket.0);
         }
         self.queues.push(queue, message);
+    }
+
+    /// Adds to one of the stream's own.
+    pub(crate) fn count_own(&self, counter: StreamCounter, by: u64) {
+        self.counters.add(self.stream.own_counter(counter), by);
     }
 
     /// Adds to one of the module's counters.

@@ -12,6 +12,40 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter(pub u16);
 
+/// What a stream counts itself, behind what its modules count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamCounter {
+    /// `stream.poisoned`: messages that a panic has taken with it, those that the core it was in had been called with, and those on
+    /// their way to other cores of the bucket.
+    Poisoned,
+    /// `order.late`: runs that reached a shared bucket after others had gone in front of them, and went on out of order.
+    Late,
+    /// `order.passed_over`: runs that others went in front of, since they had stayed away for too long.
+    PassedOver,
+    /// `shared.admitted`: times that a processor let others into its buckets.
+    Admitted,
+}
+
+impl StreamCounter {
+    /// All of them, in the order of their indices.
+    pub(crate) const ALL: [StreamCounter; 4] = [
+        StreamCounter::Poisoned,
+        StreamCounter::Late,
+        StreamCounter::PassedOver,
+        StreamCounter::Admitted,
+    ];
+
+    /// What stands in the place of a module's name, and the counter's own.
+    pub const fn name(self) -> (&'static str, &'static str) {
+        match self {
+            StreamCounter::Poisoned => ("stream", "poisoned"),
+            StreamCounter::Late => ("order", "late"),
+            StreamCounter::PassedOver => ("order", "passed_over"),
+            StreamCounter::Admitted => ("shared", "admitted"),
+        }
+    }
+}
+
 /// One processor's counters of one stream.
 #[derive(Debug)]
 pub struct Counters {

@@ -52,7 +52,7 @@ pub use cluster::{Cluster, Parcel, Tail};
 pub use context::Context;
 pub use control::{Control, Verb};
 pub use counted::References;
-pub use counters::{Counter, Counters};
+pub use counters::{Counter, Counters, StreamCounter};
 pub use dividing::{Dividing, Divisible};
 pub use module::{Direction, Key, Module, ModuleId, Stages, State};
 pub use perimeter::{Arrival, Buckets, Claims, Exclusion, Extent, Neighbours};

@@ -3,6 +3,7 @@
 use crate::bucket::{BucketId, PerimeterId};
 use crate::cluster::{ModuleSet, Tail};
 use crate::context::Context;
+use crate::counters::StreamCounter;
 use crate::module::Direction;
 use crate::perimeter::leased::Found;
 use crate::perimeter::{Buckets, Claims, Store};
@@ -486,7 +487,7 @@ impl Pass {
             lost += run.len();
             run.clear();
         }
-        cx.counters.add(cx.stream.lost(), lost as u64);
+        cx.count_own(StreamCounter::Poisoned, lost as u64);
         // What was taken out of its queue first comes first.
         let (grouped, aside) = (self.work.grouped, self.work.aside.len());
         while self.work.groups.next(run).is_some() {

@@ -3,6 +3,7 @@
 mod wiring;
 
 use crate::cluster::ModuleSet;
+use crate::counters::StreamCounter;
 use crate::module::{Direction, Module, ModuleId, Stages};
 use crate::queues::{MAX_MODULES, QueueId, Stage};
 use core::fmt;
@@ -479,22 +480,24 @@ impl Stream {
         entered
     }
 
-    /// How many counters there are: those of all modules, and one of the stream's own.
+    /// How many counters there are: those of all modules, and the [stream's own](StreamCounter).
     pub fn counter_count(&self) -> usize {
-        self.lost() + 1
+        self.modules_counters() + StreamCounter::ALL.len()
     }
 
-    /// Index of the counter of messages that a panic has taken with it: those that the core it was in had been called with, and those
-    /// on their way to other cores of the bucket.
-    pub(crate) fn lost(&self) -> usize {
+    /// Index of one of the stream's own.
+    pub(crate) fn own_counter(&self, counter: StreamCounter) -> usize {
+        self.modules_counters() + counter as usize
+    }
+
+    fn modules_counters(&self) -> usize {
         self.entries
             .iter()
             .map(|entry| entry.code.counters().len())
             .sum()
     }
 
-    /// Module name and counter name of every counter, in the order of their indices. The last is `stream.poisoned`: messages that a panic has
-    /// taken with it.
+    /// Module name and counter name of every counter, in the order of their indices. The [stream's own](StreamCounter) are the last.
     pub fn counter_names(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.entries
             .iter()
@@ -506,7 +509,7 @@ impl Stream {
                     .iter()
                     .map(move |name| (module, *name))
             })
-            .chain([("stream", "poisoned")])
+            .chain(StreamCounter::ALL.map(StreamCounter::name))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::bucket::PerimeterId;
 use crate::cluster::ModuleSet;
 use crate::context::Context;
+use crate::counters::StreamCounter;
 use crate::module::ModuleId;
 use crate::pass::Came;
 use crate::perimeter::shared::{Guarded, Inside, Kept, PATIENCE, Piece, SharedBucket};
@@ -13,6 +14,7 @@ use crate::stream::Stream;
 use crate::work::Work;
 use braidnet_message::Run;
 use braidnet_sync::delegation::{Entry, Left};
+use braidnet_sync::rejoin::Disorder;
 use braidnet_sync::ticket::Ticket;
 use braidnet_wire::time::Instant;
 
@@ -130,6 +132,16 @@ impl<'c> Visit<'_, 'c> {
         if let Some(at) = order.deadline() {
             self.work.arm_for(&mut kept.bucket, at);
         }
+        if let Some(disorder) = order.take_disorder() {
+            self.count(disorder);
+        }
+    }
+
+    #[cold]
+    fn count(&mut self, disorder: Disorder) {
+        let Disorder { passed_over, late } = disorder;
+        self.cx.count_own(StreamCounter::PassedOver, passed_over);
+        self.cx.count_own(StreamCounter::Late, late);
     }
 
     fn serve_piece(&mut self, kept: &mut Kept, mut piece: Box<Left<Piece>>) {

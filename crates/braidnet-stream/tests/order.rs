@@ -530,8 +530,65 @@ fn who_ends_with_numbers_in_hand_holds_nobody_up() {
                 }
                 let found = ["lower", "upper"].map(|module| counted(&clusters, module, "seen"));
                 assert_eq!(found, seen, "{what}");
+                // A number for each of three buckets, of which nobody heard again.
+                let is_missing = arrival == Arrival::Numbered && last == BELOW;
+                let missing = if is_missing { 3 } else { 0 };
+                assert_eq!(of_order(&clusters), [missing, 0], "{what}");
             }
         }
+    }
+}
+
+/// Runs that were passed over, and that were late.
+fn of_order(clusters: &[Cluster]) -> [u64; 2] {
+    ["passed_over", "late"].map(|name| counted(clusters, "order", name))
+}
+
+#[test]
+fn who_is_overtaken_for_too_long_is_late_and_that_is_counted() {
+    for exclusion in exclusions() {
+        for (arrival, buckets) in [(Arrival::Numbered, 3), (Arrival::AsItComes, 0)] {
+            let mut clusters = clusters(&single(), 2, exclusion, arrival);
+            let queue = Queue {
+                taken: &Mutex::new(0),
+                all: 12,
+                batch: 6,
+            };
+            let [slow, fast] = &mut clusters[..] else {
+                unreachable!("there are two");
+            };
+            let mut overtaken = Overtaken {
+                queue: &queue,
+                by: fast,
+            };
+            slow.turn(Instant::ZERO, &mut overtaken);
+            let what = format!("{exclusion:?} {arrival:?}");
+            assert_eq!(of_order(&clusters), [buckets, buckets], "{what}");
+            assert!(counted(&clusters, "lower", "disorder") > 0, "{what}");
+            let seen = counted(&clusters, "lower", "seen");
+            assert_eq!(seen, passed(12, &[7]), "{what}");
+        }
+    }
+}
+
+/// Takes from a queue, and with that in hand is overtaken by who takes the rest.
+struct Overtaken<'a> {
+    queue: &'a Queue<'a>,
+    by: &'a mut Cluster,
+}
+
+impl Tail for Overtaken<'_> {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run, claims: &mut Claims<'_>) {
+        let mut queue = self.queue;
+        queue.receive(pool, run, claims);
+        self.by.turn(Instant::ZERO, &mut queue);
+        while let Some(at) = self.by.deadline() {
+            self.by.turn(at, &mut queue);
+        }
+    }
+
+    fn transmit(&mut self, run: &mut Run) {
+        run.clear();
     }
 }
 

@@ -34,8 +34,8 @@ pub struct Rejoin<T, N = u64> {
     waiting: usize,
     /// The earliest time until which one of them does; earlier if a panic has ended a release.
     deadline: Option<N>,
-    passed_over: u64,
-    late: u64,
+    /// Since it was last asked for.
+    disorder: Disorder,
     /// A power of two of them. What has the ticket `t` waits at `t` modulo that, while `t` is ahead of `next` by less than that.
     places: Box<[Option<Waiting<T, N>>]>,
 }
@@ -57,6 +57,15 @@ pub enum Arrival {
     Late,
 }
 
+/// What did not go on in the order of its tickets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Disorder {
+    /// How many tickets have been passed over.
+    pub passed_over: u64,
+    /// How many of those came later.
+    pub late: u64,
+}
+
 /// There was no place.
 #[derive(PartialEq, Eq, Debug, thiserror::Error)]
 #[error("ticket {} is too far ahead of those that are missing", ticket.number())]
@@ -74,8 +83,7 @@ impl<T, N: Copy + Ord> Rejoin<T, N> {
             next: 0,
             waiting: 0,
             deadline: None,
-            passed_over: 0,
-            late: 0,
+            disorder: Disorder::default(),
             places: (0..places.max(1).next_power_of_two())
                 .map(|_| None)
                 .collect(),
@@ -121,11 +129,11 @@ impl<T, N: Copy + Ord> Rejoin<T, N> {
     /// Passes over what is missing in front of whatever has waited until `now` or an earlier time, which goes on with all in front
     /// of it and all that waited for it. Answers how many tickets were passed over.
     pub fn pass_over(&mut self, now: N, mut release: impl FnMut(T)) -> u64 {
-        let before = self.passed_over;
+        let before = self.disorder.passed_over;
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             self.pass_over_first(&mut release);
         }
-        self.passed_over - before
+        self.disorder.passed_over - before
     }
 
     /// The time at which [`pass_over`](Self::pass_over) is due, if anything waits.
@@ -137,14 +145,13 @@ impl<T, N: Copy + Ord> Rejoin<T, N> {
         self.deadline
     }
 
-    /// How many tickets have been passed over so far.
-    pub fn passed_over(&self) -> u64 {
-        self.passed_over
-    }
-
-    /// How many of those came later.
-    pub fn late(&self) -> u64 {
-        self.late
+    /// What has been passed over and what came late since this was last called; none if nothing.
+    #[inline]
+    pub fn take_disorder(&mut self) -> Option<Disorder> {
+        if self.disorder.passed_over | self.disorder.late == 0 {
+            return None;
+        }
+        Some(core::mem::take(&mut self.disorder))
     }
 
     #[inline]
@@ -178,7 +185,7 @@ impl<T, N: Copy + Ord> Rejoin<T, N> {
         mut release: impl FnMut(T),
     ) -> Arrival {
         if ticket.0 < self.next {
-            self.late += 1;
+            self.disorder.late += 1;
             if let Some(item) = item {
                 release(item);
             }
@@ -190,7 +197,7 @@ impl<T, N: Copy + Ord> Rejoin<T, N> {
             } else {
                 // Nobody waits behind these.
                 let next = ticket.0 - self.places() + 1;
-                self.passed_over += next - self.next;
+                self.disorder.passed_over += next - self.next;
                 self.next = next;
             }
         }
@@ -216,7 +223,7 @@ impl<T, N: Copy + Ord> Rejoin<T, N> {
     fn pass_over_first(&mut self, release: &mut impl FnMut(T)) {
         while self.places[self.place(self.next)].is_none() {
             self.next += 1;
-            self.passed_over += 1;
+            self.disorder.passed_over += 1;
         }
         self.release_ready(release);
     }
@@ -259,8 +266,8 @@ impl<T, N> fmt::Debug for Rejoin<T, N> {
         f.debug_struct("Rejoin")
             .field("next", &self.next)
             .field("waiting", &self.waiting)
-            .field("passed_over", &self.passed_over)
-            .field("late", &self.late)
+            .field("passed_over", &self.disorder.passed_over)
+            .field("late", &self.disorder.late)
             .finish_non_exhaustive()
     }
 }
@@ -304,12 +311,20 @@ mod tests {
                 arrival,
                 "{ticket}"
             );
-            assert_eq!((&order[..], rejoin.passed_over()), (went_on, passed_over));
+            assert_eq!(
+                (&order[..], rejoin.disorder.passed_over),
+                (went_on, passed_over)
+            );
         }
-        assert_eq!(rejoin.late(), 2);
+        let disorder = Disorder {
+            passed_over: rejoin.disorder.passed_over,
+            late: 2,
+        };
+        assert_eq!(rejoin.take_disorder(), Some(disorder));
+        assert_eq!(rejoin.take_disorder(), None);
         let mut single = Rejoin::new(0);
         assert_eq!(arrive(&mut single, 3, 9, &mut order), InTurn);
-        assert_eq!((single.passed_over(), single.deadline()), (3, None));
+        assert_eq!((single.disorder.passed_over, single.deadline()), (3, None));
     }
 
     #[test]
@@ -376,7 +391,7 @@ mod tests {
                 prop_assert!(matches!(arrival, Ok(Arrival::InTurn | Arrival::Waits)));
             }
             prop_assert!(order.into_iter().eq(0..keys.len() as u64));
-            prop_assert_eq!(rejoin.passed_over(), 0);
+            prop_assert_eq!(rejoin.disorder.passed_over, 0);
             prop_assert!(rejoin.deadline().is_none());
         }
 
@@ -436,7 +451,7 @@ mod tests {
             rejoin.pass_over(u64::MAX, |item| in_turn.push(item));
             prop_assert!(rejoin.deadline().is_none());
             prop_assert!(in_turn.is_sorted());
-            prop_assert!(late.len() as u64 <= rejoin.late() && rejoin.late() <= rejoin.passed_over());
+            prop_assert!(late.len() as u64 <= rejoin.disorder.late && rejoin.disorder.late <= rejoin.disorder.passed_over);
             let mut all = in_turn;
             all.append(&mut late);
             all.sort_unstable();

@@ -249,6 +249,12 @@ impl Bench {
         all
     }
 
+    /// How often a processor has let others share its work.
+    pub fn admitted(&self) -> u64 {
+        let admitted = self.counted().get("shared.admitted").copied();
+        admitted.unwrap_or(0)
+    }
+
     /// Connections that the stack under test has, in whatever state.
     pub fn open_connections(&self) -> u64 {
         let counted = self.counted();

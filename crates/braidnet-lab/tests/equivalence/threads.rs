@@ -67,10 +67,10 @@ pub fn on_threads(
         bench.far.turn(now());
         bench.open_connections() == 0
     });
-    let Ok(workers) = running.stop() else {
+    if running.stop().is_err() {
         panic!("{setup:?}: a thread panicked");
-    };
-    let admitted = workers.iter().flatten().map(Worker::admitted).sum();
+    }
+    let admitted = bench.admitted();
     let trace = bench.trace.lock().expect("no test thread panicked").clone();
     let near = bench.book.lock().expect("no test thread panicked").clone();
     let observed = Observed {

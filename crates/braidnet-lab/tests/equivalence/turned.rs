@@ -109,7 +109,7 @@ impl Turned {
 
     /// How often a processor has let others share its work.
     pub fn admitted(&self) -> u64 {
-        self.workers.iter().flatten().map(Worker::admitted).sum()
+        self.bench.admitted()
     }
 
     fn play_scene(&mut self, scene: Scene) {
