@@ -82,7 +82,9 @@ fn who_may_enter_takes_what_a_queue_keeps_however_much_that_is() {
         while !device.packets.lock().unwrap().is_empty() || rig.workers[0].has_work() {
             rig.workers[0].turn(at(40), BUDGET);
         }
-        assert_eq!(rig.workers[0][0].admitted(), 1);
+        let home = rig.workers[0][0].cluster();
+        let admitted = home.counters().value(home.stream(), "shared", "admitted");
+        assert_eq!(admitted, 1);
         // The third may not enter, and the home is held up.
         bring(PACKETS);
         let mut left = PACKETS as usize + 1;
