@@ -3,9 +3,11 @@
 use braidnet_message::Run;
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{Answer, BucketId, Direction, ModuleId, Parcel};
+use braidnet_sync::lock::ReadWrite;
 use braidnet_sync::parker::Unparker;
-use braidnet_sync::primitives::yield_now;
+use braidnet_sync::primitives::{AtomicU32, Ordering, yield_now};
 use braidnet_sync::ring::mpsc;
+use lock_api::{RwLock, RwLockWriteGuard};
 use std::sync::Arc;
 
 /// Where threads that are no processors leave work for the workers of a stack: finished jobs, control. Cheap to clone, one
@@ -20,6 +22,7 @@ impl Mailboxes {
     /// Sends a parcel to whoever turns its module for its bucket, and wakes it. Waits while the mailbox is full; if the
     /// worker is no more, the parcel is dropped with it.
     pub fn send(&mut self, parcel: Parcel) {
+        let _sending = self.owners.senders.read();
         let Mailbox { ring, waker } =
             &mut self.boxes[self.owners.of(parcel.module(), parcel.bucket())];
         let mut parcel = Some(parcel);
@@ -61,43 +64,92 @@ impl<T: Send> Mailbox<T> {
 /// there is room, who shares a queue with it goes on.
 pub(crate) const MAILBOX: usize = 4096;
 
-/// A mailbox for each worker, whom `wakers` wake, and the end at which it takes things out.
+/// A mailbox for each worker, whom `wakers` wake, with room for so many things, and the end at which it takes them out.
 pub(crate) fn mailboxes<'a, T: Send>(
     wakers: impl Iterator<Item = &'a Unparker>,
+    room: usize,
 ) -> (Vec<Mailbox<T>>, Vec<mpsc::Consumer<T>>) {
     wakers
         .map(|waker| {
-            let (ring, inbox) = mpsc::ring(MAILBOX);
+            let (ring, inbox) = mpsc::ring(room);
             let waker = waker.clone();
             (Mailbox { ring, waker }, inbox)
         })
         .unzip()
 }
 
-/// Which worker turns what: known to all, changed by none (migration comes with its own protocol).
+/// Which worker turns what: known to all, changed by who gives a bucket away.
+///
+/// Workers send where they find a bucket to be, and who has given it away sends on what still comes for it. Threads that are no workers look
+/// it up and send as readers of a lock; who gives away is its writer for a moment, and looks whether all that they have sent has been done. So what one
+/// of them sends for a bucket comes to it in order, wherever that is.
 #[derive(Debug)]
 pub(crate) struct Owners {
     /// First module of the upper cluster; modules below it are the lower one.
-    pub(crate) split: Option<ModuleId>,
+    split: Option<ModuleId>,
     /// For each bucket the worker that holds its lower, and its upper half.
-    pub(crate) lower: Vec<u16>,
-    pub(crate) upper: Vec<u16>,
+    lower: Box<[AtomicU32]>,
+    upper: Box<[AtomicU32]>,
+    senders: RwLock<ReadWrite, ()>,
 }
 
 impl Owners {
+    /// Where each bucket has been dealt to.
+    pub(crate) fn new(split: Option<ModuleId>, lower: &[u16], upper: &[u16]) -> Owners {
+        let table = |seats: &[u16]| {
+            let seats = seats.iter().map(|seat| AtomicU32::new(u32::from(*seat)));
+            seats.collect()
+        };
+        Owners {
+            split,
+            lower: table(lower),
+            upper: table(upper),
+            senders: RwLock::new(()),
+        }
+    }
+
     /// The worker that runs `module` for `bucket`.
     pub(crate) fn of(&self, module: ModuleId, bucket: BucketId) -> usize {
         let table = match self.split {
             Some(split) if module >= split => &self.upper,
             _ => &self.lower,
         };
-        usize::from(table.get(bucket.index()).copied().unwrap_or(0))
+        // What the one who gave it away has done comes before what is sent here.
+        table
+            .get(bucket.index())
+            .map_or(0, |seat| seat.load(Ordering::Acquire) as usize)
     }
 
-    /// The worker that takes packets of a bucket.
-    #[inline]
-    pub(crate) fn lower_of(&self, bucket: u16) -> usize {
-        usize::from(self.lower[usize::from(bucket)])
+    /// The worker that takes packets of each bucket.
+    pub(crate) fn of_packets(&self) -> Vec<u16> {
+        let seats = self.lower.iter();
+        seats
+            .map(|seat| seat.load(Ordering::Acquire) as u16)
+            .collect()
+    }
+
+    /// To give buckets away, where no thread is sending: what such threads have sent lies in the mailboxes already.
+    pub(crate) fn try_move(&self) -> Option<Removal<'_>> {
+        let lock = self.senders.try_write()?;
+        Some(Removal {
+            owners: self,
+            _lock: lock,
+        })
+    }
+}
+
+/// A moment in which only workers send.
+pub(crate) struct Removal<'a> {
+    owners: &'a Owners,
+    _lock: RwLockWriteGuard<'a, ReadWrite, ()>,
+}
+
+impl Removal<'_> {
+    /// Says that the bucket is another worker's now.
+    pub(crate) fn to(&self, seat: usize, bucket: BucketId) {
+        for table in [&self.owners.lower, &self.owners.upper] {
+            table[bucket.index()].store(seat as u32, Ordering::Release);
+        }
     }
 }
 

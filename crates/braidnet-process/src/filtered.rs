@@ -19,7 +19,7 @@ use crate::exchange::{Mailbox, Owners};
 use crate::plan::Classify;
 use braidnet_device::Receiver;
 use braidnet_message::{Message, Pool, Run, fetch};
-use braidnet_stream::Claims;
+use braidnet_stream::{BucketId, Claims};
 use braidnet_sync::baton::{Baton, Turn};
 use braidnet_sync::parker::Unparker;
 use braidnet_sync::ring::mpsc;
@@ -48,12 +48,23 @@ struct Sorted {
     left: Vec<Vec<Message>>,
     /// Per worker whether what is for it is kept.
     kept: Vec<bool>,
+    /// By bucket the worker whose packets these are, here: see [`Queue::give`].
+    homes: Vec<u16>,
+    /// As they were dealt at the start.
+    dealt: Vec<u16>,
+    /// How many are elsewhere.
+    strays: usize,
 }
 
 impl Queue {
-    pub(crate) fn new(receiver: Box<dyn Receiver>, mailboxes: Vec<Mailbox<Message>>) -> Queue {
+    pub(crate) fn new(
+        receiver: Box<dyn Receiver>,
+        mailboxes: Vec<Mailbox<Message>>,
+        sorting: &Sorting,
+    ) -> Queue {
         let workers = mailboxes.len();
         let wakers = (mailboxes.iter().map(|mailbox| mailbox.waker.clone())).collect();
+        let homes = sorting.owners.of_packets();
         Queue {
             sorted: Baton::new(Sorted {
                 receiver,
@@ -62,6 +73,9 @@ impl Queue {
                     .map(|_| Vec::with_capacity(2 * KEPT))
                     .collect(),
                 kept: vec![false; workers],
+                dealt: homes.clone(),
+                homes,
+                strays: 0,
                 mailboxes,
             }),
             keeps: (0..workers).map(|_| AtomicBool::new(false)).collect(),
@@ -88,6 +102,38 @@ impl Queue {
         };
         queue.sorted.kept[worker] = keep;
         self.keeps[worker].store(false, Ordering::Relaxed);
+        queue.hand_over();
+        drop(queue);
+        self.wake_if_missed();
+        true
+    }
+
+    /// From now on takes packets of these buckets for the second worker's, and what is kept of theirs for the first; false if somebody else is at the
+    /// queue.
+    pub(crate) fn give(&self, from: usize, to: usize, buckets: &[BucketId]) -> bool {
+        let Some(mut queue) = self.try_take() else {
+            return false;
+        };
+        let Sorted {
+            left,
+            homes,
+            dealt,
+            strays,
+            ..
+        } = &mut *queue.sorted;
+        for bucket in buckets {
+            let dealt = usize::from(dealt[bucket.index()]);
+            *strays = *strays + usize::from(dealt == from) - usize::from(dealt == to);
+            homes[bucket.index()] = to as u16;
+        }
+        let mut kept = core::mem::take(&mut left[from]);
+        let is_given =
+            |message: &mut Message| usize::from(homes[usize::from(message.bucket())]) == to;
+        left[to].extend(kept.extract_if(.., is_given));
+        left[from] = kept;
+        if left[from].is_empty() {
+            self.keeps[from].store(false, Ordering::Relaxed);
+        }
         queue.hand_over();
         drop(queue);
         self.wake_if_missed();
@@ -155,20 +201,26 @@ impl Visit<'_> {
         have_room
     }
 
-    /// Appends up to `max` packets that are kept for whoever may enter their buckets; how many.
-    fn take_kept(&mut self, into: &mut Run, max: usize, claims: &mut Claims<'_>) -> usize {
+    /// Appends up to `max` packets that are kept for whom worker `me` may take from; how many.
+    fn take_kept(
+        &mut self,
+        me: usize,
+        into: &mut Run,
+        max: usize,
+        claims: &mut Claims<'_>,
+    ) -> usize {
         let Sorted { left, kept, .. } = &mut *self.sorted;
         let mut taken = 0;
         for (worker, left) in left.iter_mut().enumerate() {
-            if left.is_empty() || !kept[worker] {
+            if left.is_empty() || !kept[worker] || (worker != me && !claims.is_guest_of(worker)) {
                 continue;
             }
-            let rest = left.iter().take(max - taken);
-            let count = rest
-                .take_while(|message| claims.claim(message.bucket()))
-                .count();
-            left.drain(..count).for_each(|message| into.push(message));
-            taken += count;
+            // Some may be of a bucket that has moved, or has not come yet; the order of the others does not depend on it.
+            let ours = |message: &mut Message| claim(me, worker, message.bucket(), claims);
+            for message in left.extract_if(.., ours).take(max - taken) {
+                into.push(message);
+                taken += 1;
+            }
             if left.is_empty() {
                 self.keeps[worker].store(false, Ordering::Relaxed);
             }
@@ -177,7 +229,18 @@ impl Visit<'_> {
     }
 }
 
-/// Who tells packets apart, and whose they are.
+/// Whether worker `me` may keep a packet of a bucket that is at home with another, or itself, as far as the queue knows. It goes by that: whoever is
+/// about to get the bucket, and that one's guests, have older packets to wait for.
+#[inline]
+fn claim(me: usize, home: usize, bucket: u16, claims: &mut Claims<'_>) -> bool {
+    if home == me {
+        claims.claim(bucket)
+    } else {
+        claims.claim_away(home, bucket)
+    }
+}
+
+/// Who tells packets apart, and whose they are at the start.
 #[derive(Clone)]
 pub(crate) struct Sorting {
     pub(crate) filter: Arc<dyn Classify>,
@@ -193,7 +256,7 @@ pub(crate) struct Filtered {
 /// A worker that takes from such queues.
 pub(crate) struct Taker {
     pub(crate) me: usize,
-    pub(crate) sorting: Sorting,
+    pub(crate) filter: Arc<dyn Classify>,
     /// Its own packets that others have found.
     pub(crate) inbox: mpsc::Consumer<Message>,
     /// How many packets the last visit to a queue found that others have to deal with.
@@ -216,16 +279,24 @@ impl Filtered {
         self.taker.receive(&self.queue, pool, into, max, claims)
     }
 
-    /// Appends packets of the queue as they are, where all that can come there is this worker's.
-    pub(crate) fn receive_all(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+    /// Appends packets of the queue as they are, if all that has been dealt to it is still with this worker.
+    pub(crate) fn receive_all(
+        &mut self,
+        pool: &mut Pool,
+        into: &mut Run,
+        max: usize,
+    ) -> Option<usize> {
         let Some(mut queue) = self.queue.try_take() else {
-            return 0;
+            return Some(0);
         };
         // A guest may have found something for others.
         if !queue.hand_over() {
-            return 0;
+            return Some(0);
         }
-        queue.sorted.receiver.receive(pool, into, max)
+        if queue.sorted.strays > 0 {
+            return None;
+        }
+        Some(queue.sorted.receiver.receive(pool, into, max))
     }
 
     /// Whether a packet waits, as far as can be told without a system call. Where somebody else is at the queue, that one
@@ -283,21 +354,24 @@ impl Taker {
         if !all {
             return Polled { found, polled: 0 };
         }
-        found += queue.take_kept(into, max - found, claims);
+        found += queue.take_kept(self.me, into, max - found, claims);
         let max = max - found;
         if max == 0 || !have_room {
             return Polled { found, polled: 0 };
         }
         let sorted = &mut *queue.sorted;
         let polled = sorted.receiver.receive(pool, &mut self.unsorted, max);
-        self.sorting.filter.classify(&mut self.unsorted);
+        self.filter.classify(&mut self.unsorted);
         for message in self.unsorted.drain() {
             let bucket = message.bucket();
-            if claims.claim(bucket) {
+            let home = usize::from(sorted.homes[usize::from(bucket)]);
+            // What is kept and could not be taken may be of the same bucket, which is coming just now.
+            let has_older = sorted.kept[home] && !sorted.left[home].is_empty();
+            if !has_older && claim(self.me, home, bucket, claims) {
                 into.push(message);
             } else {
                 self.handed += 1;
-                sorted.left[self.sorting.owners.lower_of(bucket)].push(message);
+                sorted.left[home].push(message);
             }
         }
         queue.hand_over();
@@ -332,7 +406,7 @@ impl Taker {
         };
         let (mut found, all) = self.take_earlier(into, max);
         if all {
-            found += queue.take_kept(into, max - found, claims);
+            found += queue.take_kept(self.me, into, max - found, claims);
         }
         found
     }

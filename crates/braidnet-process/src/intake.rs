@@ -1,6 +1,6 @@
 //! How a worker comes by what the device received.
 
-use crate::exchange::{Mailbox, mailboxes};
+use crate::exchange::{MAILBOX, Mailbox, mailboxes};
 use crate::filtered::{Filtered, Queue, Sorting, Taker};
 use crate::leased::Leased;
 use crate::plan::{Classify, PlanError};
@@ -226,7 +226,7 @@ impl Sources {
     ) -> Result<Sources, PlanError> {
         let (ways, inboxes) = match manner {
             Manner::InTurns(_) | Manner::Leased(_) => {
-                let (ways, inboxes) = mailboxes(workers);
+                let (ways, inboxes) = mailboxes(workers, MAILBOX);
                 (ways, inboxes.into_iter().map(Some).collect())
             }
             Manner::Alone | Manner::Asked(..) => (Vec::new(), workers.map(|_| None).collect()),
@@ -265,7 +265,7 @@ impl Sources {
                 queue: queue.clone(),
                 taker: Taker {
                     me,
-                    sorting: sorting.clone(),
+                    filter: sorting.filter.clone(),
                     inbox,
                     handed: 0,
                     unsorted: Run::new(),
@@ -317,11 +317,11 @@ impl Source {
         let receiver = match manner {
             Manner::Alone => Shareable::Alone(Some(receiver)),
             Manner::InTurns(sorting) => {
-                let queue = Queue::new(receiver, ways.to_vec());
+                let queue = Queue::new(receiver, ways.to_vec(), sorting);
                 Shareable::InTurns(Arc::new(queue), sorting.clone())
             }
             Manner::Leased(sorting) => {
-                let queue = Queue::new(receiver, ways.to_vec());
+                let queue = Queue::new(receiver, ways.to_vec(), sorting);
                 Shareable::Leased(Arc::new(queue), sorting.clone())
             }
             Manner::Asked(lock, filter) => Shareable::Asked(

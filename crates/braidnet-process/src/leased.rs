@@ -2,7 +2,7 @@
 
 use crate::filtered::{Filtered, Queue};
 use braidnet_message::{Pool, Run};
-use braidnet_stream::Claims;
+use braidnet_stream::{BucketId, Claims};
 use std::sync::Arc;
 
 /// A worker's own queue, or share in one, and those of the others.
@@ -47,8 +47,11 @@ impl Leased {
     ) -> usize {
         self.own.taker.handed = 0;
         let is_plain = self.is_sole && claims.is_private() && self.own.taker.has_taken_all();
-        if is_plain && !self.is_kept_for() {
-            return self.own.receive_all(pool, into, max);
+        if is_plain
+            && !self.is_kept_for()
+            && let Some(taken) = self.own.receive_all(pool, into, max)
+        {
+            return taken;
         }
         if !self.has_collected && self.is_kept_for() {
             let collected = self.collect(into, max, claims);
@@ -109,6 +112,15 @@ impl Leased {
             }
         }
         self.kept_at == self.queues.len() && self.own.taker.has_taken_all()
+    }
+
+    /// Has the queues that have not yet done so, of which `told` says so, take packets of these buckets for another worker's; whether all have.
+    pub(crate) fn give(&self, to: usize, buckets: &[BucketId], told: &mut Vec<bool>) -> bool {
+        told.resize(self.queues.len(), false);
+        for (queue, told) in self.queues.iter().zip(&mut *told) {
+            *told = *told || queue.give(self.own.taker.me, to, buckets);
+        }
+        told.iter().all(|told| *told)
     }
 
     /// Has the queues leave in the mailbox again what is for this worker, where nobody else is at them now.

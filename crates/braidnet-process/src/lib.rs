@@ -21,6 +21,7 @@ mod exchange;
 mod filtered;
 mod intake;
 mod leased;
+mod moving;
 mod plan;
 mod running;
 mod seats;

@@ -1,7 +1,7 @@
 //! From a stream and an architecture to the workers that turn it.
 
 use crate::architecture::{Architecture, Places, Refusal};
-use crate::exchange::{self, Feed, Outward, Owners};
+use crate::exchange::{self, Feed, MAILBOX, Mailbox, Outward};
 use crate::filtered::Sorting;
 use crate::intake::Manner;
 use crate::seats::Seats;
@@ -12,7 +12,8 @@ use braidnet_inet::Flows;
 use braidnet_message::{Arena, Run};
 use braidnet_stream::junction::Placement;
 use braidnet_stream::{
-    Arrival, Buckets, Cluster, Dividing, Exclusion, Extent, ModuleId, Next, Reserve, Stream,
+    Arrival, Buckets, Cluster, Dividing, Exclusion, Extent, Migrant, ModuleId, Next, Reserve,
+    Stream,
 };
 use braidnet_sync::parker::Unparker;
 use braidnet_wire::time::Instant;
@@ -159,7 +160,7 @@ impl Plan {
             filter: self.classify.clone(),
             owners: owners.clone(),
         };
-        let mut stores = self.stores(architecture, &seats, &owners).into_iter();
+        let mut stores = self.stores(architecture, &seats).into_iter();
         let manner = match architecture {
             Architecture::Message => Manner::Asked(
                 self.exclusion.lock(),
@@ -171,7 +172,7 @@ impl Plan {
             Architecture::Braid => Manner::Leased(sorting),
         };
         let shares = seats.share_out(self.queues, wakers, manner)?;
-        let (mailboxes, inboxes) = exchange::mailboxes(seats.wakers(wakers));
+        let (mailboxes, inboxes) = exchange::mailboxes(seats.wakers(wakers), MAILBOX);
         let mut dividing = match architecture {
             Architecture::Function => Dividing::among(&self.stream, wakers.len()),
             _ => Vec::new(),
@@ -183,10 +184,18 @@ impl Plan {
         );
         let runs = if is_delegated { RUNS_OF_OTHERS } else { RUNS };
         let (answers, answered): (Vec<_>, Vec<_>) = if is_delegated {
-            exchange::mailboxes(seats.wakers(wakers))
+            exchange::mailboxes(seats.wakers(wakers), MAILBOX)
         } else {
             Default::default()
         };
+        let is_leased = architecture == Architecture::Braid && wakers.len() > 1;
+        let (ways, migrants): (Vec<Mailbox<Migrant>>, Vec<_>) = if is_leased {
+            // Each bucket is in one place at a time: there is room for all of them.
+            exchange::mailboxes(seats.wakers(wakers), self.buckets as usize)
+        } else {
+            Default::default()
+        };
+        let mut migrants = migrants.into_iter();
         let mut answered = answered.into_iter();
         let mut processors: Vec<Vec<Worker>> = wakers.iter().map(|_| Vec::new()).collect();
         for ((index, seat), (inbox, share)) in seats
@@ -217,8 +226,8 @@ impl Plan {
                 run: Run::new(),
                 parcels: Vec::with_capacity(self.batch),
                 spare: Reserve::default(),
-                sharing: (architecture == Architecture::Braid && wakers.len() > 1)
-                    .then(|| Manners::new(index, self.sharing)),
+                sharing: is_leased.then(|| Manners::new(index, self.sharing, ways.clone())),
+                migrants: migrants.next(),
             };
             if is_delegated {
                 worker.cluster.sit(index);
@@ -230,7 +239,7 @@ impl Plan {
     }
 
     /// What buckets each seat has, and how it shares them with the others.
-    fn stores(&self, architecture: Architecture, seats: &Seats, owners: &Owners) -> Vec<Buckets> {
+    fn stores(&self, architecture: Architecture, seats: &Seats) -> Vec<Buckets> {
         let (stream, count) = (&self.stream, self.buckets);
         let workers = seats.iter().count();
         match architecture {
@@ -245,7 +254,7 @@ impl Plan {
                 std::iter::once(first).chain(others).collect()
             }
             Architecture::Braid => {
-                Buckets::leased(stream, count, workers, |bucket| owners.lower_of(bucket.0))
+                Buckets::leased(stream, count, workers, |bucket| seats.lower(bucket))
             }
             Architecture::Task | Architecture::Connection | Architecture::Function => (0..workers)
                 .map(|seat| seats.private(seat, stream, count))

@@ -104,11 +104,12 @@ impl Seats {
 
     /// Which worker turns what.
     pub(crate) fn owners(&self, split: Option<ModuleId>) -> Owners {
-        Owners {
-            split,
-            lower: self.lower.clone(),
-            upper: self.upper.clone(),
-        }
+        Owners::new(split, &self.lower, &self.upper)
+    }
+
+    /// The worker that a bucket, or its lower half, is dealt to.
+    pub(crate) fn lower(&self, bucket: BucketId) -> usize {
+        usize::from(self.lower[bucket.index()])
     }
 
     /// The buckets of one worker, where they are private.

@@ -4,10 +4,11 @@
 //! handoff is worth; it says so, and wakes those who sleep. Who has found nothing to do for as long asks one who is behind, becomes its guest when that one
 //! has come to the end of a turn, and stays for as long as this is of use. Nobody waits for an answer.
 
-use crate::exchange::Outward;
+use crate::exchange::{Mailbox, Outward};
 use crate::intake::Share;
 use crate::leased::Leased;
-use braidnet_stream::{Cluster, StreamCounter};
+use crate::moving::{Moves, Moving};
+use braidnet_stream::{Cluster, Migrant, StreamCounter};
 use braidnet_wire::time::{Duration, Instant};
 
 /// How soon work is shared under `braid`, and how long it stays so.
@@ -22,6 +23,9 @@ pub struct Sharing {
     /// How long a processor that was behind must have found its batches less than full to be so no more, and how long a guest
     /// stays where it finds nothing. By default 200 µs.
     pub calm: Duration,
+    /// How long a processor must have had guests all the time to give some of its buckets to them for good. By default 50 ms: much longer than it
+    /// takes for a bucket's state to come to another processor.
+    pub lasting: Duration,
 }
 
 impl Default for Sharing {
@@ -30,6 +34,7 @@ impl Default for Sharing {
             behind: Duration::from_micros(20),
             spare: Duration::from_micros(10),
             calm: Duration::from_micros(200),
+            lasting: Duration::from_millis(50),
         }
     }
 }
@@ -65,12 +70,23 @@ pub(crate) struct Manners {
     useful: Instant,
     /// Whether it has asked anybody, and not left since.
     asks: bool,
+    moves: Moves,
+    moving: Moving,
 }
 
+/// What a worker publishes: it has time.
+const AT_EASE: u64 = 0;
+/// It is behind.
+const BEHIND: u64 = 1;
+/// It wants to be alone, to give buckets away.
+const MOVING: u64 = 2;
+
 impl Manners {
-    pub(crate) fn new(seat: usize, times: Sharing) -> Manners {
+    pub(crate) fn new(seat: usize, times: Sharing, ways: Vec<Mailbox<Migrant>>) -> Manners {
         Manners {
             times,
+            moves: Moves::new(times.lasting, ways),
+            moving: Moving::Not,
             seat,
             full_since: None,
             last_full: Instant::ZERO,
@@ -105,16 +121,28 @@ impl Manners {
     pub(crate) fn end(
         &mut self,
         brought: &Brought,
+        has_mail: impl Fn() -> bool,
         cluster: &mut Cluster,
         share: &mut Share,
         outward: &Outward,
     ) {
         self.weigh(brought);
+        if let Some(leased) = share.leased() {
+            self.moving = self
+                .moves
+                .go_on(brought.now, has_mail, cluster, leased, outward);
+        }
         let Some(mut neighbours) = cluster.buckets().neighbours() else {
             return;
         };
-        neighbours.publish(u64::from(self.is_behind));
-        if self.is_behind && neighbours.is_asked() {
+        neighbours.publish(match self.moving {
+            Moving::Not if self.is_behind => BEHIND,
+            Moving::Not => AT_EASE,
+            Moving::Wanted | Moving::UnderWay => MOVING,
+        });
+        if self.moving != Moving::Not {
+            // Whoever is here leaves, and nobody is let in.
+        } else if self.is_behind && neighbours.is_asked() {
             self.admit(cluster, share, outward);
         } else if self.is_behind && brought.now >= self.called + CALL {
             self.called = brought.now;
@@ -133,9 +161,29 @@ impl Manners {
         } else if brought.now >= *self.idle_since.get_or_insert(brought.now) + self.times.spare {
             self.ask(brought.now, cluster);
         }
-        if self.asks && (self.is_behind || brought.now >= self.useful + self.times.calm) {
+        if self.asks
+            && (self.is_behind
+                || brought.now >= self.useful + self.times.calm
+                || self.is_in_the_way(cluster, share))
+        {
             self.leave(cluster, share, outward);
         }
+    }
+
+    /// Whether one whose guest it is wants to be alone.
+    fn is_in_the_way(&self, cluster: &mut Cluster, share: &mut Share) -> bool {
+        let Some(guest_of) = share.guest_of() else {
+            return false;
+        };
+        let Some(mut neighbours) = cluster.buckets().neighbours() else {
+            return false;
+        };
+        guest_of.iter().any(|seat| neighbours.load(*seat) == MOVING)
+    }
+
+    /// Whether some of its buckets have gone, and not every queue knows.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.moving == Moving::UnderWay
     }
 
     #[inline]
@@ -171,7 +219,7 @@ impl Manners {
             return;
         };
         for seat in (0..neighbours.count()).filter(|seat| *seat != self.seat) {
-            if neighbours.load(seat) > 0 && !neighbours.asks(seat) {
+            if neighbours.load(seat) == BEHIND && !neighbours.asks(seat) {
                 neighbours.ask(seat);
                 (self.asks, self.useful) = (true, now);
             }
@@ -187,8 +235,9 @@ impl Manners {
     pub(crate) fn rest(&mut self, cluster: &mut Cluster, share: &mut Share, outward: &Outward) {
         self.leave(cluster, share, outward);
         (self.is_behind, self.full_since) = (false, None);
+        self.moves.rest();
         if let Some(mut neighbours) = cluster.buckets().neighbours() {
-            neighbours.publish(0);
+            neighbours.publish(AT_EASE);
         }
     }
 

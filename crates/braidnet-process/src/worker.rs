@@ -6,7 +6,7 @@ use crate::plan::Application;
 use crate::sharing::{Brought, Manners};
 use braidnet_message::{Pool, Run, Scarcity};
 use braidnet_stream::junction::QueueJunction;
-use braidnet_stream::{Answer, Claims, Cluster, Next, Parcel, Processor, Reserve, Tail};
+use braidnet_stream::{Answer, Claims, Cluster, Migrant, Next, Parcel, Processor, Reserve, Tail};
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
 use std::os::fd::BorrowedFd;
@@ -32,6 +32,8 @@ pub struct Worker {
     pub(crate) spare: Reserve,
     /// Where buckets are leased: its dealings with the others.
     pub(crate) sharing: Option<Manners>,
+    /// Buckets that others have given to it.
+    pub(crate) migrants: Option<mpsc::Consumer<Migrant>>,
 }
 
 /// Pieces that a worker does for others at most before it looks again whether anything has come for itself.
@@ -137,6 +139,7 @@ struct Port<'a> {
     share: &'a mut Share,
     spare: &'a Reserve,
     outward: &'a mut Outward,
+    migrants: Option<&'a mut mpsc::Consumer<Migrant>>,
     /// Most packets to take.
     max: usize,
     taken: usize,
@@ -148,6 +151,10 @@ impl Tail for Port<'_> {
         self.taken = self.spare.receive(pool, self.max, |pool, max| {
             share.receive(pool, run, max, claims)
         });
+    }
+
+    fn migrant(&mut self) -> Option<Migrant> {
+        self.migrants.as_mut()?.pop()
     }
 
     fn transmit(&mut self, run: &mut Run) {
@@ -180,6 +187,7 @@ impl Processor for Worker {
             share: &mut self.share,
             spare: &self.spare,
             outward: &mut self.outward,
+            migrants: self.migrants.as_mut(),
             max: if held_up { 0 } else { max },
             taken: 0,
         };
@@ -203,7 +211,18 @@ impl Processor for Worker {
                 is_full: taken >= room && room > 0,
                 is_busy: done > self.share.handed(),
             };
-            sharing.end(&brought, &mut self.cluster, &mut self.share, &self.outward);
+            let inbox = &self.inbox;
+            let has_mail = || inbox.reserved() > 0;
+            sharing.end(
+                &brought,
+                has_mail,
+                &mut self.cluster,
+                &mut self.share,
+                &self.outward,
+            );
+            if sharing.is_moving() {
+                next = Next::Again;
+            }
         }
         if done > 0
             || self.cluster.has_unfinished()
@@ -222,10 +241,8 @@ impl Processor for Worker {
         self.cluster.has_divided_work()
             || self.share.has_waiting()
             || !self.inbox.is_empty()
-            || self
-                .answers
-                .as_ref()
-                .is_some_and(|answers| !answers.is_empty())
+            || has_some(&self.answers)
+            || has_some(&self.migrants)
             || self
                 .serves
                 .iter()
@@ -242,4 +259,9 @@ impl Processor for Worker {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.share.fd()
     }
+}
+
+/// Whether something lies in a mailbox, if there is one.
+fn has_some<T: Send>(inbox: &Option<mpsc::Consumer<T>>) -> bool {
+    inbox.as_ref().is_some_and(|inbox| !inbox.is_empty())
 }

@@ -4,6 +4,7 @@ use crate::bucket::BucketId;
 use crate::context::Context;
 use crate::counters::{Counters, StreamCounter};
 use crate::dividing::Dividing;
+use crate::migration::Migrant;
 use crate::module::{Direction, ModuleId};
 use crate::pass::Pass;
 use crate::perimeter::{Buckets, Claims};
@@ -76,6 +77,12 @@ pub trait Tail {
         let _ = (pool, run, claims);
     }
 
+    /// A bucket that has been given to this processor, of which there may be packets among what has been received: it is at home here from now on.
+    /// Asked until there is none.
+    fn migrant(&mut self) -> Option<Migrant> {
+        None
+    }
+
     /// Takes what it can from the front of `run`; what stays is offered again with the next turn.
     fn transmit(&mut self, run: &mut Run);
 
@@ -133,7 +140,7 @@ pub struct Cluster {
     stream: Arc<Stream>,
     /// Where packets enter the lowest module, if that is turned here.
     lowest: Option<QueueId>,
-    pass: Pass,
+    pub(crate) pass: Pass,
     arena: Arc<Arena>,
     pool: Pool,
     queues: Queues,
@@ -292,6 +299,9 @@ impl Cluster {
                         cx.queues.exchange(lowest, &mut self.outer);
                     }
                     tail.receive(cx.pool, &mut self.outer, &mut self.pass.claims());
+                    while let Some(migrant) = tail.migrant() {
+                        self.pass.settle(&mut cx, migrant);
+                    }
                     if !self.outer.is_empty() {
                         first = Some(lowest);
                     }
@@ -417,13 +427,16 @@ impl Cluster {
     /// Stops being a guest of the processor in another seat, if it is one and nothing of the host's is under way here; whether it did. The
     /// host is to be woken then: deadlines of its buckets may be in this processor's wheel, and are set again when it looks.
     pub fn leave(&mut self, seat: usize) -> bool {
-        let is_clear = self.pass.work.draining.is_empty() && !self.is_ready();
-        is_clear
+        self.carries_nothing()
             && self
                 .pass
                 .buckets
                 .neighbours()
                 .is_some_and(|mut neighbours| neighbours.leave(seat))
+    }
+
+    pub(crate) fn carries_nothing(&self) -> bool {
+        self.pass.work.draining.is_empty() && !self.is_ready()
     }
 
     /// When the next timer is due.

@@ -24,15 +24,18 @@ pub enum StreamCounter {
     PassedOver,
     /// `shared.admitted`: times that a processor let others into its buckets.
     Admitted,
+    /// `shared.moved`: buckets that a processor gave to another for good.
+    Moved,
 }
 
 impl StreamCounter {
     /// All of them, in the order of their indices.
-    pub(crate) const ALL: [StreamCounter; 4] = [
+    pub(crate) const ALL: [StreamCounter; 5] = [
         StreamCounter::Poisoned,
         StreamCounter::Late,
         StreamCounter::PassedOver,
         StreamCounter::Admitted,
+        StreamCounter::Moved,
     ];
 
     /// What stands in the place of a module's name, and the counter's own.
@@ -42,6 +45,7 @@ impl StreamCounter {
             StreamCounter::Late => ("order", "late"),
             StreamCounter::PassedOver => ("order", "passed_over"),
             StreamCounter::Admitted => ("shared", "admitted"),
+            StreamCounter::Moved => ("shared", "moved"),
         }
     }
 }

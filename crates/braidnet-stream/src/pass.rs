@@ -26,13 +26,13 @@ pub(crate) struct Pass {
     /// Those of them above which there is no core: what waits there is nobody's turn.
     free: u64,
     /// What an entry of a bucket turns that one perimeter covers whole.
-    reach: Reach,
+    pub(crate) reach: Reach,
     pub(crate) buckets: Buckets,
     pub(crate) work: Work,
     /// Whether guests have left, and what they have left behind has not all been seen to.
     is_unsettled: bool,
     /// Empty whenever no core runs on it; kept for its memory.
-    inner: Run,
+    pub(crate) inner: Run,
 }
 
 /// What a panic has said.
@@ -100,7 +100,7 @@ impl Pass {
     /// buckets past all lists, what still lies in these.
     #[cold]
     fn after_guests(&mut self, cx: &mut Context<'_>) {
-        self.rearm(cx);
+        self.rearm_own(cx);
         let Store::Leased(leases) = &mut self.buckets.0 else {
             return;
         };
@@ -122,31 +122,13 @@ impl Pass {
 
     /// Sees to it that the deadlines of the own buckets are in reach: some may be in the wheel of a guest that has left.
     #[cold]
-    fn rearm(&mut self, cx: &mut Context<'_>) {
+    fn rearm_own(&mut self, cx: &mut Context<'_>) {
         let Store::Leased(leases) = &mut self.buckets.0 else {
             return;
         };
         let reach = self.reach;
         let (work, inner) = (&mut self.work, &mut self.inner);
-        leases.own(|found| match found {
-            Found::Alone(shared) => {
-                let bucket = &mut shared.alone().bucket;
-                bucket.armed = Instant::MAX;
-                work.arm(bucket);
-            }
-            Found::Shared(shared) | Found::Away(shared) => {
-                let piece = work.piece(None, None);
-                Visit {
-                    shared,
-                    id: shared.id.into(),
-                    reach,
-                    cx,
-                    work,
-                    inner,
-                }
-                .bring_piece(piece);
-            }
-        });
+        leases.own(|found| rearm(found, reach, cx, work, inner));
     }
 
     /// Where an own bucket stands among those in which something has been left undone.
@@ -407,6 +389,7 @@ impl Pass {
             Store::Leased(leases) => match leases.find(id) {
                 Some(Found::Alone(shared)) if !self.work.is_carrying_up() => {
                     let kept = shared.alone();
+                    self.work.tally.note(kept, id, &came);
                     // Somebody who was here when there were guests may have read the clock later.
                     let later = kept.later(cx.now);
                     let read = core::mem::replace(&mut cx.now, later);
@@ -551,6 +534,35 @@ impl Pass {
             !shared.relieve(|queue, message| cx.queues.push(queue, message))
         });
         !draining.is_empty()
+    }
+}
+
+/// Sees to it that the deadline of an own bucket is in this processor's wheel, or in that of whoever is inside.
+pub(crate) fn rearm(
+    found: Found<'_>,
+    reach: Reach,
+    cx: &mut Context<'_>,
+    work: &mut Work,
+    inner: &mut Run,
+) {
+    match found {
+        Found::Alone(shared) => {
+            let bucket = &mut shared.alone().bucket;
+            bucket.armed = Instant::MAX;
+            work.arm(bucket);
+        }
+        Found::Shared(shared) | Found::Away(shared) => {
+            let piece = work.piece(None, None);
+            Visit {
+                shared,
+                id: shared.id.into(),
+                reach,
+                cx,
+                work,
+                inner,
+            }
+            .bring_piece(piece);
+        }
     }
 }
 

@@ -33,10 +33,11 @@ use crate::rising::rises;
 use crate::stream::Stream;
 use crate::visit::Reach;
 use crate::work::Numbers;
+use braidnet_sync::lease::Guest;
 use core::ops::Range;
 use leased::{Domain, Found, Leases};
 use shared::SharedBucket;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) mod leased;
 pub(crate) mod shared;
@@ -123,7 +124,10 @@ impl Buckets {
     ) -> Vec<Buckets> {
         let domain = |processor: usize| -> Domain {
             ids(count)
-                .map(|id| (home(id) == processor).then(|| leased_bucket(id, stream)))
+                .map(|id| match home(id) == processor {
+                    true => leased_bucket(id, stream).into(),
+                    false => OnceLock::new(),
+                })
                 .collect()
         };
         Leases::new((0..processors).map(domain).collect())
@@ -291,7 +295,7 @@ pub struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    /// Whether the bucket can be entered here, so that a packet for it may be kept. If others enter it too and order is kept, a number is
+    /// Whether the bucket is this processor's to enter, so that a packet for it may be kept. If others enter it too and order is kept, a number is
     /// drawn for what is kept: so this must be called by whoever has the turn at the queue that the packet comes from.
     #[inline]
     pub fn claim(&mut self, bucket: u16) -> bool {
@@ -305,19 +309,38 @@ impl Claims<'_> {
                 }
                 None => false,
             },
-            Store::Leased(leases) => match leases.find(id) {
-                Some(Found::Alone(_)) => true,
+            Store::Leased(leases) => match leases.find_own(id) {
                 Some(Found::Shared(shared)) => {
                     self.numbers.draw(id, shared);
                     true
                 }
-                Some(Found::Away(shared)) => {
-                    self.numbers.draw(id, shared);
-                    self.numbers.away += 1;
-                    true
-                }
-                None => false,
+                found => found.is_some(),
             },
+        }
+    }
+
+    /// The same for a bucket that is at home in another seat, whose guest this processor may be.
+    #[inline]
+    pub fn claim_away(&mut self, seat: usize, bucket: u16) -> bool {
+        let id = BucketId(bucket);
+        let Store::Leased(leases) = &mut self.buckets.0 else {
+            return false;
+        };
+        match leases.find_at(seat, id) {
+            Some(shared) => {
+                self.numbers.draw(id, shared);
+                self.numbers.away += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether this processor is a guest of the one in another seat, in this turn.
+    pub fn is_guest_of(&self, seat: usize) -> bool {
+        match &self.buckets.0 {
+            Store::Leased(leases) => leases.is_guest_of(seat),
+            Store::Private(_) | Store::Shared(_) => false,
         }
     }
 
@@ -357,6 +380,11 @@ impl Neighbours<'_> {
         self.0.home().is_alone()
     }
 
+    /// The seats of those who enter them, too.
+    pub fn guests(&mut self) -> impl Iterator<Item = usize> {
+        self.0.guests()
+    }
+
     /// Whether somebody asks to share them.
     pub fn is_asked(&mut self) -> bool {
         self.0.home().is_asked()
@@ -390,11 +418,9 @@ impl Neighbours<'_> {
         self.0.host(seat).is_some_and(|host| host.asks())
     }
 
-    /// Whether this processor is a guest of that one.
+    /// Looks whether this processor is a guest of that one. Between turns: it is for the whole of a turn, or not at all.
     pub fn is_guest_of(&mut self, seat: usize) -> bool {
-        self.0
-            .host(seat)
-            .is_some_and(|host| host.access().is_some())
+        self.0.host(seat).is_some_and(Guest::look)
     }
 
     /// Stops being a guest of that one; `false` if it is none.

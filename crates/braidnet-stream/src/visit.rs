@@ -176,6 +176,7 @@ impl<'c> Visit<'_, 'c> {
             outgoing,
         } = self.reach;
         self.work.inside = cores;
+        self.work.tally.note(kept, self.shared.id, &came);
         let draining = self.work.draining.contains(&self.id);
         if draining && self.shared.drain.has_more() {
             // What others have left meanwhile comes before what this entry sends down.

@@ -3,6 +3,7 @@
 use crate::bucket::{Bucket, BucketId, PerimeterId};
 use crate::cluster::Parcel;
 use crate::groups::Groups;
+use crate::migration::Tally;
 use crate::pass::Came;
 use crate::perimeter::shared::{Boxes, Piece, SharedBucket};
 use crate::queues::{QueueId, Queues, reserve};
@@ -46,6 +47,8 @@ pub(crate) struct Work {
     pub(crate) numbers: Numbers,
     /// Boxes for work that is brought to shared buckets.
     pieces: Boxes,
+    /// What is brought to shared buckets, where that is counted.
+    pub(crate) tally: Tally,
     /// Where this processor sits, if what comes of its work is to come back to it.
     pub(crate) seat: Option<u16>,
     /// What came of work that others have left.
@@ -73,6 +76,7 @@ impl Work {
             marks: Vec::with_capacity(8),
             numbers: Numbers::default(),
             pieces: Vec::new(),
+            tally: Tally::default(),
             seat: None,
             answers: Vec::new(),
             foreign: Vec::with_capacity(64),
@@ -97,6 +101,7 @@ impl Work {
     pub(crate) fn reserve_shared(&mut self, messages: usize) {
         self.numbers.of.resize_with(self.entries.len(), || None);
         self.numbers.drawn.reserve(self.entries.len());
+        self.tally.reserve(self.entries.len());
         self.pieces.reserve(4 * PIECES);
         self.answers.reserve(PIECES);
         while self.pieces.len() < PIECES {

@@ -12,7 +12,8 @@
 //!   it cleared already has been admitted, or is about to be.
 //! - *Admit*: the home, between two uses of the value, takes all bits out of `asked` and sets them in `admitted`. Release: the
 //!   guest finds all that the home did while it was alone. Only the home sets bits there, one for each time of asking.
-//! - *Enter*: the guest uses the value only while it finds its own bit in `admitted`. Acquire.
+//! - *Enter*: the guest looks for its own bit in `admitted`, acquire, and uses the value from when it has found it. It looks when it likes, as the home does: what
+//!   it does between two looks it does as a guest or not, all of it.
 //! - *Leave*: the guest, between two uses, clears its bit. Release. Only the guest clears it.
 //! - *Look*: the home reads `admitted`. Acquire. If no bit is set, it is alone: all that guests did happened before, and since
 //!   nobody else sets bits, that holds until it admits somebody itself.
@@ -59,6 +60,8 @@ pub struct Guest<T> {
     leased: Arc<Leased<T>>,
     bit: u64,
     asks: bool,
+    /// Whether the last look has found it admitted, and it has not left since.
+    is_in: bool,
 }
 
 /// What the home has of its value.
@@ -86,6 +89,7 @@ pub enum Access<'a, T> {
 ///
 /// guest.ask();
 /// home.admit();
+/// assert!(guest.look());
 /// guest.access().unwrap().fetch_add(1, Ordering::Relaxed);
 /// assert!(matches!(home.access(), Access::Shared(_)));
 ///
@@ -110,6 +114,7 @@ pub fn lease<T: Send + Sync>(value: T, guests: usize) -> (Home<T>, Vec<Guest<T>>
             leased: Arc::clone(&leased),
             bit: 1 << guest,
             asks: false,
+            is_in: false,
         })
         .collect();
     let home = Home {
@@ -138,6 +143,12 @@ impl<T> Home<T> {
     #[inline]
     pub fn is_alone(&self) -> bool {
         self.guests == 0
+    }
+
+    /// Those guests, a bit for each handle in their order.
+    #[inline]
+    pub fn guests(&self) -> u64 {
+        self.guests
     }
 
     /// The value.
@@ -205,10 +216,20 @@ impl<T> Guest<T> {
         self.asks
     }
 
-    /// The value, if the guest has been admitted.
+    /// Looks whether it has been admitted.
+    #[inline]
+    pub fn look(&mut self) -> bool {
+        if self.asks && !self.is_in {
+            // Nobody else clears it.
+            self.is_in = self.leased.admitted.load(Ordering::Acquire) & self.bit != 0;
+        }
+        self.is_in
+    }
+
+    /// The value, if the last look has found that the guest is admitted.
     #[inline]
     pub fn access(&self) -> Option<&T> {
-        if !self.asks || self.leased.admitted.load(Ordering::Acquire) & self.bit == 0 {
+        if !self.is_in {
             return None;
         }
         Some(self.leased.value.with(|value| {
@@ -221,11 +242,11 @@ impl<T> Guest<T> {
     /// Gives up its share, or its wish for one; whether it had a share. Who is being admitted at this moment still
     /// [`asks`](Guest::asks) afterwards, and must leave again.
     pub fn leave(&mut self) -> bool {
-        if self.access().is_none() {
+        if !self.look() {
             self.withdraw();
             return false;
         }
-        self.asks = false;
+        (self.asks, self.is_in) = (false, false);
         self.leased.admitted.fetch_and(!self.bit, Ordering::Release);
         true
     }
@@ -265,7 +286,7 @@ mod tests {
         assert!(!guests[1].leave(), "it has nothing to give up");
         guests[1].ask();
         guests[1].ask();
-        assert!(home.is_asked() && home.is_alone() && guests[1].access().is_none());
+        assert!(home.is_asked() && home.is_alone() && !guests[1].look());
         assert!(!guests[1].leave(), "it has not been admitted");
         assert!(!guests[1].asks() && !home.is_asked(), "nor will it be");
         home.admit();
@@ -273,9 +294,12 @@ mod tests {
         guests[1].ask();
         home.admit();
         assert!(!home.is_asked() && !home.is_alone());
+        assert!(guests[1].access().is_none(), "not before it has looked");
+        assert!(guests[1].look() && !guests[0].look());
         assert_eq!(guests[1].access(), Some(&7));
         assert!(guests[0].access().is_none());
         assert!(matches!(home.access(), Access::Shared(7)));
+        assert_eq!(home.guests(), 0b10);
         assert!(!home.look());
         assert!(guests[1].leave() && guests[1].access().is_none());
         assert!(!home.is_alone(), "not before it has looked");
@@ -344,6 +368,7 @@ mod model {
     fn visit(guest: &mut Guest<Value>) -> usize {
         guest.ask();
         let mut done = 0;
+        guest.look();
         if let Some(value) = guest.access() {
             value.private.with(|_| ());
             *value.shared.lock().unwrap() += 1;
@@ -422,7 +447,7 @@ mod model {
             let other = thread::spawn(move || {
                 for _ in 0..3 {
                     guest.ask();
-                    if guest.access().is_some() {
+                    if guest.look() {
                         guest.leave();
                     }
                 }
@@ -438,7 +463,7 @@ mod model {
             }
             let guest = other.join().unwrap();
             look(&mut home, admitted, &mut ended);
-            assert_eq!(home.is_alone(), guest.access().is_none());
+            assert_eq!(home.is_alone(), !guest.look());
         });
     }
 }

@@ -52,6 +52,7 @@ impl Setup {
         behind: braidnet_wire::time::Duration::ZERO,
         spare: braidnet_wire::time::Duration::ZERO,
         calm: braidnet_wire::time::Duration::from_millis(1),
+        lasting: braidnet_wire::time::Duration::from_micros(100),
     };
 
     /// Every legal combination on so many processors: only `message` has perimeters to choose from.

@@ -1,5 +1,6 @@
 //! Workers that share a device's queue, turned by hand.
 
+mod migration;
 mod rig;
 
 use braidnet_message::Pool;

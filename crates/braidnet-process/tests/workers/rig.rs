@@ -2,7 +2,7 @@
 
 use braidnet_device::{Counters, DeviceError, QueuePair, Receiver, Transmitter};
 use braidnet_message::{Arena, Pool, Run};
-use braidnet_process::{Architecture, Classify, NoApplication, Plan, PlanError, Worker};
+use braidnet_process::{Architecture, Classify, NoApplication, Plan, PlanError, Sharing, Worker};
 use braidnet_stream::{
     Arrival, Context, Direction, Exclusion, Module, ModuleId, Stages, State, Stream,
 };
@@ -134,11 +134,15 @@ impl Module for Notes {
     }
 
     fn stages(&self) -> Stages {
-        Stages::CORE_UP | Stages::CORE_DOWN
+        Stages::BEFORE_UP | Stages::CORE_UP | Stages::CORE_DOWN
     }
 
     fn key(&self) -> braidnet_stream::Key {
         braidnet_stream::Key::Connection
+    }
+
+    fn before(&self, _: Direction, run: &mut Run, _: &mut Context<'_>) {
+        ByFirstBytes.classify(run);
     }
 
     fn core(&self, _: &mut dyn State, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
@@ -167,6 +171,17 @@ pub fn workers(
     processors: usize,
     queues: Vec<QueuePair>,
 ) -> Result<Rig, PlanError> {
+    workers_over(architecture, processors, queues, 3, Sharing::default())
+}
+
+/// Workers on these queues over so many buckets, which share their work so soon under `braid`.
+pub fn workers_over(
+    architecture: Architecture,
+    processors: usize,
+    queues: Vec<QueuePair>,
+    buckets: u32,
+    sharing: Sharing,
+) -> Result<Rig, PlanError> {
     let noted = Arc::new(Mutex::new(Vec::new()));
     let mut builder = Stream::builder();
     let module = builder.push(Notes(noted.clone()));
@@ -175,14 +190,14 @@ pub fn workers(
     let plan = Plan {
         stream: stream.clone(),
         split: None,
-        buckets: 3,
+        buckets,
         arena: arena.clone(),
         queues,
         classify: Arc::new(ByFirstBytes),
         exclusion: Exclusion::Lock(LockKind::Adaptive),
         extent: Default::default(),
         arrival: Arrival::AsItComes,
-        sharing: Default::default(),
+        sharing,
         batch: BATCH,
         water_marks: (1 << 10, 2 << 10),
     };

@@ -93,6 +93,8 @@ pub(crate) struct Kept {
     now: Instant,
     /// Whether somebody is inside, or has not come out: then the bucket is [poisoned](crate::poison).
     pub(crate) is_inside: bool,
+    /// Messages that have been brought to its cores, modulo 2^32.
+    pub(crate) served: u32,
     /// Boxes that nobody needed.
     pub(crate) spare: Boxes,
 }
@@ -143,6 +145,7 @@ impl SharedBucket {
             bucket,
             now: Instant::ZERO,
             is_inside: false,
+            served: 0,
             spare: Vec::with_capacity(PIECES),
         };
         let guarded = Guarded { kept, order };
