@@ -40,6 +40,12 @@ pub struct Run {
     pub skew: Option<f64>,
     /// How long a module works on each message, in nanoseconds; 0 without one.
     pub work_ns: u64,
+    /// Messages that went before each repetition, unmeasured.
+    pub warmup_messages: u64,
+    /// Messages that each repetition measured at least.
+    pub least_messages: u64,
+    /// Nanoseconds that each repetition filled at least.
+    pub fill_ns: u64,
     /// Messages of all counted repetitions.
     pub messages: u64,
     /// Longest IP packet in bytes.
@@ -78,6 +84,8 @@ pub struct Run {
     pub span: &'static str,
     /// What of the order of arrival reaches TCP under `message`.
     pub order: &'static str,
+    /// What of TCP's order reaches an application above the order-free work: `none` without one.
+    pub order_above: &'static str,
     /// How many queues the device has.
     pub device_queues: usize,
     /// Most messages taken at once.

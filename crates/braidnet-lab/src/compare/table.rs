@@ -116,6 +116,7 @@ pub(super) fn ways(runs: &[Run]) -> String {
     way(&|run| spelled("perimeters", run.perimeter, "locked"));
     way(&|run| spelled("a perimeter for each", run.span, "connection"));
     way(&|run| spelled("order", run.order, "none"));
+    way(&|run| spelled("order above", run.order_above, "none"));
     way(&|run| spelled("counts", run.counts, "lean"));
     way(&|run| (!run.caches).then(|| "caches off".to_owned()));
     way(&|run| spelled("state", run.state, "together"));

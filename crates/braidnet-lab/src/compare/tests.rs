@@ -2,7 +2,9 @@
 
 use super::testing::{Asked, Planted, Watched};
 use super::*;
-use crate::{Agents, Counts, Direction, Mode, Order, Perimeter, Presentation, TtcpConfig, Wait};
+use crate::{
+    Agents, Counts, Direction, Mode, Order, OrderAbove, Perimeter, Presentation, TtcpConfig, Wait,
+};
 use braidnet_process::Architecture;
 use braidnet_sync::lock::LockKind;
 use braidnet_tcp::CongestionControl;
@@ -243,6 +245,9 @@ fn the_json_has_every_key_that_was_promised() {
         "transport",
         "presentation",
         "message_bytes",
+        "warmup_messages",
+        "least_messages",
+        "fill_ns",
         "messages",
         "mtu",
         "window_bytes",
@@ -250,6 +255,8 @@ fn the_json_has_every_key_that_was_promised() {
         "pin",
         "congestion",
         "tcp_locks",
+        "order",
+        "order_above",
         "device_queues",
         "batch",
         "throughput_gbps",
@@ -370,6 +377,14 @@ fn every_knob_that_was_set_is_named() {
         let text = describe(&run).replace('\n', ", ");
         assert!(text.contains(words), "{words}: {text}");
     }
+    // Round trips, which a comparison has too, have no use for this one.
+    let above = TtcpConfig {
+        order_above: OrderAbove::Numbered,
+        ..TtcpConfig::default()
+    };
+    let run = single(&mut Planted::new(1), &above, false).expect("everything is planted");
+    assert_eq!(run.order_above, "numbered");
+    assert!(describe(&run).contains(", order above numbered,"));
     let locks = |perimeter| {
         let config = TtcpConfig {
             architecture: Architecture::Message,
