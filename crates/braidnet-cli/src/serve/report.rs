@@ -171,6 +171,7 @@ const WORK: &[&str] = &[
     "services.no_buffer",
     "services.opened",
     "shared.admitted",
+    "shared.moved",
     "tcp.closed",
     "tcp.data_segments_in",
     "tcp.opened",
