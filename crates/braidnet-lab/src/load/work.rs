@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_time_is_twice_the_steps() {
+    fn more_time_is_more_steps_and_no_time_none() {
         let steps =
             |micros| Work::filling(Duration::from_micros(micros), 4096, false).steps_for(4096);
         // Other tests are running: of the machine's speed only so much can be said.
