@@ -461,7 +461,7 @@ mod model {
                     admitted += 1;
                 }
             }
-            let guest = other.join().unwrap();
+            let mut guest = other.join().unwrap();
             look(&mut home, admitted, &mut ended);
             assert_eq!(home.is_alone(), !guest.look());
         });
