@@ -19,6 +19,7 @@ use braidnet_stream::{
 };
 use braidnet_sync::lock::LockKind;
 use braidnet_sync::parker::{Parker, Unparker};
+use braidnet_sync::primitives::yield_now;
 use braidnet_tcp::Config;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -286,7 +287,7 @@ impl Module for Between {
 
     fn before(&self, _: Direction, run: &mut Run, _: &mut Context<'_>) {
         for _ in 0..run.iter().map(|message| message.position() % 3).sum() {
-            std::thread::yield_now();
+            yield_now();
         }
     }
 }

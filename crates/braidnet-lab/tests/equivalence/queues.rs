@@ -5,9 +5,11 @@ use braidnet_device::{
     Capabilities, Counters, Device, DeviceError, QueuePair, Receiver, Transmitter,
 };
 use braidnet_message::{Message, Pool, Run};
+use braidnet_sync::lock::{Lock, LockClass, LockKind};
+use braidnet_sync::parker::Unparker;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// `device` with so many queues.
 pub struct Dealt<D> {
@@ -19,10 +21,11 @@ struct Shared {
     receiver: Box<dyn Receiver>,
     arrived: Run,
     waiting: Vec<VecDeque<Message>>,
+    wakers: Vec<Option<Unparker>>,
 }
 
 struct Queue {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Lock<Shared>>,
     index: usize,
 }
 
@@ -42,11 +45,14 @@ impl<D: Device> Device for Dealt<D> {
             .map(|_| pair.transmitter.another())
             .collect::<Result<_, _>>()?;
         ways_out.push(pair.transmitter);
-        let shared = Arc::new(Mutex::new(Shared {
+        let shared = Shared {
             receiver: pair.receiver,
             arrived: Run::new(),
             waiting: (0..queues).map(|_| VecDeque::new()).collect(),
-        }));
+            wakers: vec![None; queues],
+        };
+        // Behind the lock of a queue, where that has one.
+        let shared = Arc::new(Lock::new(LockKind::default(), LockClass::Queue, shared).ranked(1));
         let pair = |(index, transmitter)| QueuePair {
             receiver: Box::new(Queue {
                 shared: shared.clone(),
@@ -69,33 +75,47 @@ fn queue_of(packet: &Message, queues: usize) -> usize {
 
 impl Receiver for Queue {
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        let mut shared = self.shared.lock().expect("no test thread panicked");
-        let Shared {
-            receiver,
-            arrived,
-            waiting,
-        } = &mut *shared;
-        receiver.receive(pool, arrived, max);
-        for packet in arrived.drain() {
-            let queue = queue_of(&packet, waiting.len());
-            waiting[queue].push_back(packet);
-        }
-        let taken = waiting[self.index].len().min(max);
-        into.extend(waiting[self.index].drain(..taken));
-        taken
+        self.shared.with(|shared| {
+            let Shared {
+                receiver,
+                arrived,
+                waiting,
+                wakers,
+            } = shared;
+            receiver.receive(pool, arrived, max);
+            for packet in arrived.drain() {
+                let queue = queue_of(&packet, waiting.len());
+                waiting[queue].push_back(packet);
+                if let Some(waker) = wakers[queue].as_ref().filter(|_| queue != self.index) {
+                    waker.unpark();
+                }
+            }
+            let taken = waiting[self.index].len().min(max);
+            into.extend(waiting[self.index].drain(..taken));
+            taken
+        })
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
+    /// Packets wake whoever has the first queue, and whoever deals them the others.
+    fn wake_with(&mut self, waker: Unparker) -> bool {
+        self.shared.with(|shared| {
+            let is_first = self.index == 0;
+            let wakes = !is_first || shared.receiver.wake_with(waker.clone());
+            shared.wakers[self.index] = Some(waker);
+            wakes
+        })
+    }
+
     fn has_waiting(&self) -> bool {
-        let shared = self.shared.lock().expect("no test thread panicked");
-        !shared.waiting[self.index].is_empty() || shared.receiver.has_waiting()
+        self.shared
+            .with(|shared| !shared.waiting[self.index].is_empty() || shared.receiver.has_waiting())
     }
 
     fn counters(&self) -> Counters {
-        let shared = self.shared.lock().expect("no test thread panicked");
-        shared.receiver.counters()
+        self.shared.with(|shared| shared.receiver.counters())
     }
 }

@@ -85,7 +85,16 @@ fn do_the_same(setups: &[Setup], agents: Agents, suspensions: bool) -> u64 {
     for setup in setups {
         for seed in seeds() {
             for draw in Draw::ALL {
-                let setup = Setup { seed, ..*setup };
+                let more = usize::from(seed / 4 % 2 == 1);
+                let setup = Setup {
+                    processors: setup.processors.max(2 + more),
+                    ..*setup
+                };
+                // Applications that send are woken by nobody.
+                let setup = Setup {
+                    outside: false,
+                    ..setup.drawn(seed)
+                };
                 let (observed, admitted) = observe(setup, &config, suspensions, draw);
                 shared += admitted;
                 let difference = difference(&reference, &observed);
