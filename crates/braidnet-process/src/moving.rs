@@ -189,12 +189,15 @@ impl Moves {
             }
             None => false,
         });
+        // Before any thread sends to where they go: what it sends is not there before them.
+        self.mailboxes[gift.to].leave(&mut self.migrants);
+        drop(removal);
         self.gifts += 1;
         self.told.clear();
         self.stage = Stage::UnderWay(gift);
     }
 
-    /// Sends what has not been sent, and tells the queues that do not know, as far as that can be.
+    /// Tells the queues that do not know, as far as that can be, once all has been sent.
     #[cold]
     fn tell(&mut self, leased: &mut Leased) {
         let Stage::UnderWay(Gift { to, buckets }) = &self.stage else {

@@ -292,14 +292,17 @@ impl Cluster {
                 self.pass.look(&mut cx);
                 self.pass.expire(&mut cx);
                 let mut first = None;
-                if let Some(lowest) = self.lowest.filter(|_| !received) {
-                    received = true;
-                    // Behind what has come another way.
-                    if lowest.is_in(cx.queues.ready()) {
-                        cx.queues.exchange(lowest, &mut self.outer);
+                if let Some(lowest) = self.lowest {
+                    if !core::mem::replace(&mut received, true) {
+                        // Behind what has come another way.
+                        if lowest.is_in(cx.queues.ready()) {
+                            cx.queues.exchange(lowest, &mut self.outer);
+                        }
+                        tail.receive(cx.pool, &mut self.outer, &mut self.pass.claims());
                     }
-                    tail.receive(cx.pool, &mut self.outer, &mut self.pass.claims());
                     while let Some(migrant) = tail.migrant() {
+                        // A panic in it takes only the run at hand with it.
+                        cx.queues.append(lowest, &mut self.outer);
                         self.pass.settle(&mut cx, migrant);
                     }
                     if !self.outer.is_empty() {

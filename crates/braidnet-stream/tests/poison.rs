@@ -1,10 +1,10 @@
 //! A panic inside a bucket: what is lost with it, and what is not.
 
-use braidnet_message::{Arena, Counts, Run};
-use braidnet_stream::cluster::ModuleSet;
+use braidnet_message::{Arena, Counts, Message, Pool, Run};
+use braidnet_stream::cluster::{ModuleSet, Tail};
 use braidnet_stream::{
-    Arrival, Buckets, Cluster, Context, Counter, Direction, Exclusion, Key, Module, ModuleId,
-    Stages, State, Stream,
+    Arrival, BucketId, Buckets, Claims, Cluster, Context, Counter, Direction, Exclusion, Key,
+    Migrant, Module, ModuleId, Stages, State, Stream,
 };
 use braidnet_sync::lock::LockKind;
 use braidnet_wire::time::{Duration, Instant};
@@ -128,10 +128,15 @@ fn all_buckets(stream: &Stream) -> [Vec<Buckets>; 8] {
     ]
 }
 
-fn put(cluster: &mut Cluster, module: ModuleId, bucket: u16, position: u64) {
-    let mut message = cluster.pool().allocate(0, 0).unwrap();
+fn message(pool: &mut Pool, bucket: u16, position: u64) -> Message {
+    let mut message = pool.allocate(0, 0).unwrap();
     message.set_bucket(bucket);
     message.set_position(position);
+    message
+}
+
+fn put(cluster: &mut Cluster, module: ModuleId, bucket: u16, position: u64) {
+    let message = message(cluster.pool(), bucket, position);
     cluster.put_one(module, Direction::Down, message);
 }
 
@@ -234,4 +239,53 @@ fn a_panic_outside_is_passed_on() {
         let said = panic.downcast_ref::<String>().expect("a sentence");
         assert!(said.contains("planted, outside"), "{said}");
     }
+}
+
+/// Buckets that move in, and packets for one that is here.
+struct MovingIn(Vec<Migrant>);
+
+impl Tail for MovingIn {
+    fn receive(&mut self, pool: &mut Pool, run: &mut Run, claims: &mut Claims<'_>) {
+        for position in 0..3 {
+            run.push(message(pool, 4, position));
+            assert!(claims.claim(4));
+        }
+    }
+
+    fn migrant(&mut self) -> Option<Migrant> {
+        self.0.pop()
+    }
+
+    fn transmit(&mut self, run: &mut Run) {
+        run.clear();
+    }
+}
+
+/// At a home with guests their time comes as they move in.
+#[test]
+fn what_has_come_goes_on_after_panics_in_buckets_that_move_in() {
+    let mut builder = Stream::builder();
+    let lower = builder.push(Brittle("lower"));
+    let stream = builder.build().unwrap();
+    let arena = Arena::new(64 << 20);
+    let home = |bucket: BucketId| usize::from(bucket.0 == 4);
+    let clusters = Buckets::leased(&stream, BUCKETS, 3, home)
+        .into_iter()
+        .map(|buckets| Cluster::new(&stream, ModuleSet::ALL, buckets, &arena));
+    let mut clusters: Vec<_> = clusters.collect();
+    let [from, to, guest] = &mut clusters[..] else {
+        panic!("three")
+    };
+    let moving = [1, 2].map(|bucket| {
+        put(from, lower, bucket, AT_EXPIRY);
+        turn(from, Instant::ZERO);
+        from.send_off(BucketId(bucket))
+            .expect("nothing is under way")
+    });
+    guest.buckets().neighbours().unwrap().ask(1);
+    to.buckets().neighbours().unwrap().admit();
+    let later = Instant::ZERO + Duration::from_secs(2);
+    to.turn(later, &mut MovingIn(moving.into()));
+    assert_eq!(count(to, "lower", "expired"), 2);
+    assert_eq!(to.head().len(), 3);
 }
