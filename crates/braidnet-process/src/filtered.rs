@@ -108,9 +108,9 @@ impl Queue {
         true
     }
 
-    /// From now on takes packets of these buckets for the second worker's, and what is kept of theirs for the first; false if somebody else is at the
+    /// From now on takes packets of these buckets for those workers', and what is kept of theirs for `from`; false if somebody else is at the
     /// queue.
-    pub(crate) fn give(&self, from: usize, to: usize, buckets: &[BucketId]) -> bool {
+    pub(crate) fn give(&self, from: usize, gifts: &[(BucketId, usize)]) -> bool {
         let Some(mut queue) = self.try_take() else {
             return false;
         };
@@ -121,15 +121,16 @@ impl Queue {
             strays,
             ..
         } = &mut *queue.sorted;
-        for bucket in buckets {
+        for (bucket, to) in gifts {
             let dealt = usize::from(dealt[bucket.index()]);
-            *strays = *strays + usize::from(dealt == from) - usize::from(dealt == to);
-            homes[bucket.index()] = to as u16;
+            *strays = *strays + usize::from(dealt == from) - usize::from(dealt == *to);
+            homes[bucket.index()] = *to as u16;
         }
+        let home = |message: &Message| usize::from(homes[usize::from(message.bucket())]);
         let mut kept = core::mem::take(&mut left[from]);
-        let is_given =
-            |message: &mut Message| usize::from(homes[usize::from(message.bucket())]) == to;
-        left[to].extend(kept.extract_if(.., is_given));
+        for message in kept.extract_if(.., |message| home(message) != from) {
+            left[home(&message)].push(message);
+        }
         left[from] = kept;
         if left[from].is_empty() {
             self.keeps[from].store(false, Ordering::Relaxed);

@@ -114,11 +114,11 @@ impl Leased {
         self.kept_at == self.queues.len() && self.own.taker.has_taken_all()
     }
 
-    /// Has the queues that have not yet done so, of which `told` says so, take packets of these buckets for another worker's; whether all have.
-    pub(crate) fn give(&self, to: usize, buckets: &[BucketId], told: &mut Vec<bool>) -> bool {
+    /// Has the queues that have not yet done so, of which `told` says so, take packets of these buckets for those workers'; whether all have.
+    pub(crate) fn give(&self, gifts: &[(BucketId, usize)], told: &mut Vec<bool>) -> bool {
         told.resize(self.queues.len(), false);
         for (queue, told) in self.queues.iter().zip(&mut *told) {
-            *told = *told || queue.give(self.own.taker.me, to, buckets);
+            *told = *told || queue.give(self.own.taker.me, gifts);
         }
         told.iter().all(|told| *told)
     }

@@ -7,7 +7,7 @@
 use crate::exchange::{Mailbox, Outward};
 use crate::intake::Share;
 use crate::leased::Leased;
-use crate::moving::{Moves, Moving};
+use crate::moving::{Load, Moves, Moving, State};
 use braidnet_stream::{Cluster, Migrant, StreamCounter};
 use braidnet_wire::time::{Duration, Instant};
 
@@ -74,13 +74,6 @@ pub(crate) struct Manners {
     moving: Moving,
 }
 
-/// What a worker publishes: it has time.
-const AT_EASE: u64 = 0;
-/// It is behind.
-const BEHIND: u64 = 1;
-/// It wants to be alone, to give buckets away.
-const MOVING: u64 = 2;
-
 impl Manners {
     pub(crate) fn new(seat: usize, times: Sharing, ways: Vec<Mailbox<Migrant>>) -> Manners {
         Manners {
@@ -135,11 +128,15 @@ impl Manners {
         let Some(mut neighbours) = cluster.buckets().neighbours() else {
             return;
         };
-        neighbours.publish(match self.moving {
-            Moving::Not if self.is_behind => BEHIND,
-            Moving::Not => AT_EASE,
-            Moving::Wanted | Moving::UnderWay => MOVING,
-        });
+        let load = Load {
+            state: match self.moving {
+                Moving::Not if self.is_behind => State::Behind,
+                Moving::Not => State::AtEase,
+                Moving::Wanted | Moving::UnderWay => State::Moving,
+            },
+            messages: self.moves.load,
+        };
+        neighbours.publish(load.word());
         if self.moving != Moving::Not {
             // Whoever is here leaves, and nobody is let in.
         } else if self.is_behind && neighbours.is_asked() {
@@ -178,7 +175,8 @@ impl Manners {
         let Some(mut neighbours) = cluster.buckets().neighbours() else {
             return false;
         };
-        guest_of.iter().any(|seat| neighbours.load(*seat) == MOVING)
+        let mut seats = guest_of.iter();
+        seats.any(|seat| Load::of(neighbours.load(*seat)).state == State::Moving)
     }
 
     /// Whether some of its buckets have gone, and not every queue knows.
@@ -219,7 +217,8 @@ impl Manners {
             return;
         };
         for seat in (0..neighbours.count()).filter(|seat| *seat != self.seat) {
-            if neighbours.load(seat) == BEHIND && !neighbours.asks(seat) {
+            let load = Load::of(neighbours.load(seat));
+            if load.state == State::Behind && !neighbours.asks(seat) {
                 neighbours.ask(seat);
                 (self.asks, self.useful) = (true, now);
             }
@@ -237,7 +236,7 @@ impl Manners {
         (self.is_behind, self.full_since) = (false, None);
         self.moves.rest();
         if let Some(mut neighbours) = cluster.buckets().neighbours() {
-            neighbours.publish(AT_EASE);
+            neighbours.publish(0);
         }
     }
 

@@ -49,9 +49,8 @@ impl Cluster {
         self.pass.work.tally.start();
     }
 
-    /// Counts no more, and says of each bucket at home here how many messages have been brought to it since, as far as this processor has seen; how many of
-    /// all it has brought itself.
-    pub fn end_tally(&mut self, mut each: impl FnMut(BucketId, u32)) -> u64 {
+    /// Counts no more, and says of each bucket at home here how many messages have been brought to it since, as far as this processor has seen.
+    pub fn end_tally(&mut self, mut each: impl FnMut(BucketId, u32)) {
         let (tally, buckets) = (&mut self.pass.work.tally, &mut self.pass.buckets);
         if let Store::Leased(leases) = &mut buckets.0 {
             for counted in tally.counted.iter().filter(|it| leases.is_own(it.id)) {
@@ -59,7 +58,11 @@ impl Cluster {
             }
         }
         tally.is_on = false;
-        tally.by_us
+    }
+
+    /// How many messages have been brought to leased buckets at home here in all the time in which nobody else entered them.
+    pub fn brought_alone(&self) -> u64 {
+        self.pass.work.tally.alone
     }
 }
 
@@ -70,7 +73,8 @@ pub(crate) struct Tally {
     /// By bucket its place among the counted, from 1.
     places: Vec<u32>,
     counted: Vec<Counted>,
-    by_us: u64,
+    /// What was brought to buckets that nobody else entered.
+    alone: u64,
 }
 
 /// What had been brought to a bucket before it was first entered, and when it was last left.
@@ -91,10 +95,17 @@ impl Tally {
 
     fn start(&mut self) {
         self.is_on = true;
-        self.by_us = 0;
         for counted in self.counted.drain(..) {
             self.places[counted.id.index()] = 0;
         }
+    }
+
+    /// Inside a bucket that nobody else enters, with what `came` for it.
+    #[inline]
+    pub(crate) fn note_alone(&mut self, kept: &mut Kept, came: &Option<Came<'_, '_>>) {
+        let messages = came.as_ref().map_or(0, |(_, run)| run.len());
+        kept.served = kept.served.wrapping_add(messages as u32);
+        self.alone += messages as u64;
     }
 
     /// Inside a bucket, with what `came` for it.
@@ -121,7 +132,6 @@ impl Tally {
             *place = self.counted.len() as u32;
         }
         self.counted[*place as usize - 1].last = last;
-        self.by_us += u64::from(last.wrapping_sub(before));
     }
 }
 

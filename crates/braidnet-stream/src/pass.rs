@@ -389,7 +389,7 @@ impl Pass {
             Store::Leased(leases) => match leases.find(id) {
                 Some(Found::Alone(shared)) if !self.work.is_carrying_up() => {
                     let kept = shared.alone();
-                    self.work.tally.note(kept, id, &came);
+                    self.work.tally.note_alone(kept, &came);
                     // Somebody who was here when there were guests may have read the clock later.
                     let later = kept.later(cx.now);
                     let read = core::mem::replace(&mut cx.now, later);

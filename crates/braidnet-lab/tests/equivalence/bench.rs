@@ -47,13 +47,29 @@ pub struct Setup {
     pub between: bool,
 }
 
+/// What processors have shared with each other.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Shared {
+    /// How often one has let others share its work.
+    pub admitted: u64,
+    /// Buckets that one has given to another for good.
+    pub moved: u64,
+}
+
+impl std::ops::AddAssign for Shared {
+    fn add_assign(&mut self, other: Shared) {
+        self.admitted += other.admitted;
+        self.moved += other.moved;
+    }
+}
+
 impl Setup {
     /// Work is shared as soon as there is any, and for as long as it takes.
     pub const EAGER: Sharing = Sharing {
         behind: braidnet_wire::time::Duration::ZERO,
         spare: braidnet_wire::time::Duration::ZERO,
-        calm: braidnet_wire::time::Duration::from_millis(1),
-        lasting: braidnet_wire::time::Duration::from_micros(100),
+        calm: braidnet_wire::time::Duration::from_micros(1000),
+        lasting: braidnet_wire::time::Duration::from_micros(200),
     };
 
     /// Every legal combination on so many processors: only `message` has perimeters to choose from.
@@ -251,10 +267,14 @@ impl Bench {
         all
     }
 
-    /// How often a processor has let others share its work.
-    pub fn admitted(&self) -> u64 {
-        let admitted = self.counted().get("shared.admitted").copied();
-        admitted.unwrap_or(0)
+    /// What processors have shared.
+    pub fn shared(&self) -> Shared {
+        let counted = self.counted();
+        let of = |name: &str| counted.get(name).copied().unwrap_or(0);
+        Shared {
+            admitted: of("shared.admitted"),
+            moved: of("shared.moved"),
+        }
     }
 
     /// Connections that the stack under test has, in whatever state.

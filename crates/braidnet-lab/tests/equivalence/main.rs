@@ -33,7 +33,7 @@ mod threads;
 mod turned;
 mod wire;
 
-use bench::Setup;
+use bench::{Setup, Shared};
 use braidnet_process::{Agents, Architecture, RunningConfig};
 use recorder::{DISCARD, ECHO, GREET, GREETING, NOBODY, Planted};
 use std::collections::BTreeSet;
@@ -173,15 +173,15 @@ fn work_is_shared_where_there_is_time_for_it() {
             if let Err(broken) = turned.play() {
                 panic!("{setup:?}: {broken}");
             }
-            turned.admitted()
+            turned.shared()
         };
-        let admitted: Vec<u64> = eager
+        let shared: Vec<Shared> = eager
             .flat_map(|setup| (0..SEEDS).map(move |seed| setup.drawn(seed)))
             .map(shared)
             .collect();
         assert!(
-            !admitted.is_empty() && admitted.iter().all(|times| *times > 0),
-            "{admitted:?}"
+            !shared.is_empty() && shared.iter().all(|it| it.admitted > 0),
+            "{shared:?}"
         );
     }
 }
@@ -230,7 +230,13 @@ fn packets_are_the_same_byte_for_byte() {
 
 /// The same as the reference, on agents of this kind: nothing was injected, since a real clock knows no moment at which nothing is
 /// left to run.
-fn assert_does_the_same(reference: &Observed, setup: &Setup, agents: Agents, suspensions: bool) {
+/// What its processors shared.
+fn assert_does_the_same(
+    reference: &Observed,
+    setup: &Setup,
+    agents: Agents,
+    suspensions: bool,
+) -> Shared {
     let config = RunningConfig {
         name: "equivalence".to_owned(),
         agents,
@@ -238,7 +244,7 @@ fn assert_does_the_same(reference: &Observed, setup: &Setup, agents: Agents, sus
     };
     let what = format!("{setup:?}, {agents:?}");
     let played = *setup;
-    let (observed, _) = within(PLAY, &what, move || {
+    let (observed, shared) = within(PLAY, &what, move || {
         on_threads(&played, &config, suspensions)
     })
     .unwrap_or_else(|broken| panic!("{what}: {broken}"));
@@ -248,6 +254,7 @@ fn assert_does_the_same(reference: &Observed, setup: &Setup, agents: Agents, sus
     };
     let difference = difference(&expected, &observed);
     assert_eq!(difference, None, "{what}");
+    shared
 }
 
 /// Longer than a play on threads takes on any machine: fourteen connections to their end. Where nobody waits for another in vain it is over
@@ -299,8 +306,11 @@ fn threads_do_the_same() {
 #[test]
 fn too_many_agents_suspended_again_and_again_do_the_same() {
     let reference = reference();
-    let all = Setup::all(16);
-    assert!(all.iter().any(|setup| setup.sharing == Setup::EAGER));
+    let all = Setup::all(16)
+        .into_iter()
+        .filter(|s| s.sharing == Setup::EAGER)
+        .flat_map(|s| [1, 2, 4].map(move |batch| Setup { batch, ..s }));
+    let mut shared = Shared::default();
     for setup in all {
         for seed in 0..seeds() {
             let between = seed % 2 == 1;
@@ -310,10 +320,13 @@ fn too_many_agents_suspended_again_and_again_do_the_same() {
                 ..setup
             };
             for agents in [Agents::Threads, tasks_on(3), tasks_on(1)] {
-                assert_does_the_same(&reference, &setup, agents, true);
+                let a = assert_does_the_same(&reference, &setup, agents, true);
+                eprintln!("{} {} {agents:?} {a:?}", setup.batch, setup.queues);
+                shared += a;
             }
         }
     }
+    eprintln!("{shared:?}");
 }
 
 /// What is planted between two modules of one way of turning the stack is found.

@@ -4,7 +4,7 @@
 //! Atomics and threads are the scheduler's, the clock is the run's own. Each run has one seed, which draws its order and the sizes
 //! of reads and writes; what fails says which.
 
-use crate::bench::Setup;
+use crate::bench::{Setup, Shared};
 use crate::script::Length;
 use crate::threads::on_threads;
 use crate::turned::{Observed, Turned};
@@ -72,10 +72,10 @@ fn reference() -> Observed {
     }
 }
 
-/// Every order of every one of these ends, with the same bytes, events and states as the reference. How often processors
-/// have shared their work in all of them.
-fn do_the_same(setups: &[Setup], agents: Agents, suspensions: bool) -> u64 {
-    let mut shared = 0;
+/// Every order of every one of these ends, with the same bytes, events and states as the reference. What processors
+/// have shared in all of them.
+fn do_the_same(setups: &[Setup], agents: Agents, suspensions: bool) -> Shared {
+    let mut shared = Shared::default();
     let reference = reference();
     let config = RunningConfig {
         agents,
@@ -95,8 +95,8 @@ fn do_the_same(setups: &[Setup], agents: Agents, suspensions: bool) -> u64 {
                     outside: false,
                     ..setup.drawn(seed)
                 };
-                let (observed, admitted) = observe(setup, &config, suspensions, draw);
-                shared += admitted;
+                let (observed, of_one) = observe(setup, &config, suspensions, draw);
+                shared += of_one;
                 let difference = difference(&reference, &observed);
                 assert_eq!(difference, None, "{setup:?}, {draw:?}");
             }
@@ -105,7 +105,12 @@ fn do_the_same(setups: &[Setup], agents: Agents, suspensions: bool) -> u64 {
     shared
 }
 
-fn observe(setup: Setup, config: &RunningConfig, suspensions: bool, draw: Draw) -> (Observed, u64) {
+fn observe(
+    setup: Setup,
+    config: &RunningConfig,
+    suspensions: bool,
+    draw: Draw,
+) -> (Observed, Shared) {
     let found = Arc::new(Mutex::new(None));
     let (finds, config) = (found.clone(), config.clone());
     run(draw, setup.seed, ENDLESS, move || {
@@ -184,7 +189,7 @@ fn braid() {
     let shared = do_the_same(&eager, Agents::Threads, false);
     // In one order, or a few, there may be no time for it.
     assert!(
-        shared > 0 || seeds().count() < SEEDS as usize,
+        shared.admitted > 0 || seeds().count() < SEEDS as usize,
         "nobody was ever a guest"
     );
 }

@@ -1,6 +1,6 @@
 //! The stack under test on threads of its own, with the clock that they go by: a real one, or a run's under a schedule.
 
-use crate::bench::{Bench, Setup};
+use crate::bench::{Bench, Setup, Shared};
 use crate::random::Random;
 use crate::script::{Scene, Script};
 use crate::tap::Moved;
@@ -18,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(if cfg!(shuttle) { 1 } else {
 /// Plays the script against processors that run as `config` says and, with `suspensions`, are suspended and resumed all the time
 /// at moments that the seed draws.
 ///
-/// What came of it, and how often a processor has let others share its work.
+/// What came of it, and what processors have shared.
 ///
 /// # Errors
 /// The first law of the wire that was broken.
@@ -26,7 +26,7 @@ pub fn on_threads(
     setup: &Setup,
     config: &RunningConfig,
     suspensions: bool,
-) -> Result<(Observed, u64), String> {
+) -> Result<(Observed, Shared), String> {
     let mut bench = Bench::new(setup, false);
     let suspended =
         Suspended::<Vec<Worker>>::spawn(config, setup.processors).expect("threads can be had");
@@ -70,7 +70,7 @@ pub fn on_threads(
     if running.stop().is_err() {
         panic!("{setup:?}: a thread panicked");
     }
-    let admitted = bench.admitted();
+    let shared = bench.shared();
     let trace = bench.trace.lock().expect("no test thread panicked").clone();
     let near = bench.book.lock().expect("no test thread panicked").clone();
     let observed = Observed {
@@ -80,7 +80,7 @@ pub fn on_threads(
         verdicts: Vec::new(),
         open: bench.open_connections(),
     };
-    Ok((observed, admitted))
+    Ok((observed, shared))
 }
 
 fn now() -> Instant {

@@ -1,6 +1,6 @@
 //! The stack under test turned by the test itself, in virtual time.
 
-use crate::bench::{Bench, Setup};
+use crate::bench::{Bench, Setup, Shared};
 use crate::inject::bad_packets;
 use crate::random::Random;
 use crate::recorder::Record;
@@ -107,9 +107,9 @@ impl Turned {
         Ok((observed, trace))
     }
 
-    /// How often a processor has let others share its work.
-    pub fn admitted(&self) -> u64 {
-        self.bench.admitted()
+    /// What processors have shared.
+    pub fn shared(&self) -> Shared {
+        self.bench.shared()
     }
 
     fn play_scene(&mut self, scene: Scene) {
