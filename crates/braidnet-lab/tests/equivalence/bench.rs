@@ -68,8 +68,8 @@ impl Setup {
     pub const EAGER: Sharing = Sharing {
         behind: braidnet_wire::time::Duration::ZERO,
         spare: braidnet_wire::time::Duration::ZERO,
-        calm: braidnet_wire::time::Duration::from_micros(1000),
-        lasting: braidnet_wire::time::Duration::from_micros(200),
+        calm: braidnet_wire::time::Duration::from_millis(1),
+        lasting: braidnet_wire::time::Duration::from_millis(1),
     };
 
     /// Every legal combination on so many processors: only `message` has perimeters to choose from.
@@ -115,6 +115,14 @@ impl Setup {
             }
         }
         all
+    }
+
+    /// Where buckets are to move, a processor has several in use.
+    fn buckets(&self) -> u32 {
+        match self.length {
+            Length::Long => 4 * BUCKETS,
+            Length::Whole | Length::Short => BUCKETS,
+        }
     }
 
     /// The same with this seed, and as many queues as that draws of those that the processors can share. Each
@@ -172,7 +180,7 @@ fn engine(length: Length) -> Config {
     let usual = Config::default();
     // Where every step is looked at, nothing that is lost is to be made good by TCP's timers.
     let rto = match length {
-        Length::Whole => [usual.initial_rto, usual.min_rto],
+        Length::Whole | Length::Long => [usual.initial_rto, usual.min_rto],
         Length::Short => [Duration::from_secs(60); 2],
     };
     Config {
@@ -214,7 +222,7 @@ impl Bench {
         let mut config = StackConfig::new("10.0.0.1".parse().expect("an address"));
         config.tcp = engine(setup.length);
         config.batch = setup.batch;
-        config.buckets = BUCKETS;
+        config.buckets = setup.buckets();
         config.secrets.flow_key = [1, 2];
         config.secrets.isn_key = [3, 4];
         let book = Book::default();
@@ -320,7 +328,7 @@ fn plan(setup: &Setup, recorder: Recorder, device: impl Device + 'static) -> Pla
         gateway: None,
     });
     let interface = interface.expect("the interface makes sense");
-    let flows = Flows::new([5, 6], BUCKETS, &interface);
+    let flows = Flows::new([5, 6], setup.buckets(), &interface);
     let tcp = TcpConfig {
         engine: engine(setup.length),
         mtu: MTU,
@@ -356,7 +364,7 @@ fn plan(setup: &Setup, recorder: Recorder, device: impl Device + 'static) -> Pla
     Plan {
         stream: inet.stream.build().expect("the modules can be wired"),
         split: Some(top),
-        buckets: BUCKETS,
+        buckets: setup.buckets(),
         arena: Arena::new(64 << 20),
         queues: Box::new(device).open().expect("a wire can be opened"),
         classify: Arc::new(flows),

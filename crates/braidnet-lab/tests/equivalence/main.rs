@@ -36,6 +36,7 @@ mod wire;
 use bench::{Setup, Shared};
 use braidnet_process::{Agents, Architecture, RunningConfig};
 use recorder::{DISCARD, ECHO, GREET, GREETING, NOBODY, Planted};
+use script::Length;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -105,15 +106,19 @@ fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
 }
 
 fn reference() -> Observed {
-    let reference = observe(&Setup::all(1)[0]);
+    reference_of(Length::Whole)
+}
+
+/// What everything that is as long is compared with.
+fn reference_of(length: Length) -> Observed {
+    let reference = observe(&Setup {
+        length,
+        ..Setup::all(1)[0]
+    });
     // What everything is compared with is right by itself.
     assert_eq!(reference.open, 0);
     assert_eq!(reference.far.len(), 14);
-    for ((port, far), (service, data)) in reference
-        .far
-        .iter()
-        .zip(script::calls(script::Length::Whole))
-    {
+    for ((port, far), (service, data)) in reference.far.iter().zip(script::calls(length)) {
         let (heard, said): (&[u8], &[u8]) = match service {
             ECHO => (&data, &data),
             DISCARD => (&data, b""),
@@ -306,12 +311,7 @@ fn threads_do_the_same() {
 #[test]
 fn too_many_agents_suspended_again_and_again_do_the_same() {
     let reference = reference();
-    let all = Setup::all(16)
-        .into_iter()
-        .filter(|s| s.sharing == Setup::EAGER)
-        .flat_map(|s| [1, 2, 4].map(move |batch| Setup { batch, ..s }));
-    let mut shared = Shared::default();
-    for setup in all {
+    for setup in Setup::all(16) {
         for seed in 0..seeds() {
             let between = seed % 2 == 1;
             let setup = Setup {
@@ -320,13 +320,36 @@ fn too_many_agents_suspended_again_and_again_do_the_same() {
                 ..setup
             };
             for agents in [Agents::Threads, tasks_on(3), tasks_on(1)] {
-                let a = assert_does_the_same(&reference, &setup, agents, true);
-                eprintln!("{} {} {agents:?} {a:?}", setup.batch, setup.queues);
-                shared += a;
+                assert_does_the_same(&reference, &setup, agents, true);
             }
         }
     }
-    eprintln!("{shared:?}");
+}
+
+/// The same where work is shared and buckets are given away as soon as can be, with enough to do that both happen.
+#[test]
+fn buckets_that_move_between_too_many_agents_do_the_same() {
+    let reference = reference_of(Length::Long);
+    let mut shared = Shared::default();
+    for setup in Setup::all(16) {
+        if setup.sharing != Setup::EAGER {
+            continue;
+        }
+        for seed in 0..3 * seeds() {
+            let setup = Setup {
+                seed,
+                // A processor is behind where it finds as much again and again.
+                batch: 2 << (seed % 3),
+                queues: [1, 4, 16][seed as usize % 3],
+                length: Length::Long,
+                ..setup
+            };
+            for agents in [Agents::Threads, tasks_on(3), tasks_on(1)] {
+                shared += assert_does_the_same(&reference, &setup, agents, true);
+            }
+        }
+    }
+    assert!(shared.admitted > 0 && shared.moved > 0, "{shared:?}");
 }
 
 /// What is planted between two modules of one way of turning the stack is found.

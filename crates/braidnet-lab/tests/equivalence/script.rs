@@ -53,6 +53,12 @@ pub struct Script {
 pub enum Length {
     /// Fourteen connections, and up to 73,000 bytes on each.
     Whole,
+    /// As many, and up to a million bytes on each: long enough for loads to be lasting.
+    #[cfg_attr(
+        shuttle,
+        expect(dead_code, reason = "for threads that the system schedules")
+    )]
+    Long,
     /// Five, and some thousand bytes.
     #[cfg_attr(
         not(shuttle),
@@ -66,6 +72,7 @@ pub fn calls(length: Length) -> impl Iterator<Item = (u16, Vec<u8>)> {
     let services = [ECHO, DISCARD, ECHO, GREET, ECHO, NOBODY, DISCARD];
     let (order, connections, least, more) = match length {
         Length::Whole => ([0, 1, 2, 3, 4, 5, 6], 14, 8_000, 5_000),
+        Length::Long => ([0, 1, 2, 3, 4, 5, 6], 14, 350_000, 50_000),
         Length::Short => ([0, 1, 3, 5, 2, 4, 6], 5, 3_000, 700),
     };
     (0..connections).map(move |at| {
