@@ -62,7 +62,7 @@ impl Classify for Flows {
 
 /// An application that lives on a processor and is turned with it. It reaches the stream only through the cluster's
 /// `put` and `head`. What it puts in for one connection stays in order where that is its processor's own
-/// ([`processor_of`](crate::processor_of)); under `braid`, what it puts in for another's may be overtaken by what it puts in later.
+/// ([`processor_of`](crate::processor_of)); under `braid`, where buckets move, what it puts in may be overtaken by what it puts in later.
 pub trait Application: Send {
     /// Does what it can and says when it wants to be turned again.
     fn turn(&mut self, cluster: &mut Cluster, now: Instant) -> Next;

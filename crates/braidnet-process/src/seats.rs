@@ -216,7 +216,7 @@ fn deal(bucket: u32, among: usize) -> u16 {
     (bucket.saturating_sub(1) as usize % among) as u16
 }
 
-/// Which processor, of `processors`, does the work of `bucket` under `connection`. Whoever opens connections uses this to
+/// Which processor, of `processors`, does the work of `bucket` under `connection`, and at the start under `braid`. Whoever opens connections uses this to
 /// choose source ports so that they are dealt evenly.
 pub fn processor_of(bucket: BucketId, processors: usize) -> usize {
     usize::from(deal(u32::from(bucket.0), processors))
