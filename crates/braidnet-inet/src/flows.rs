@@ -5,7 +5,7 @@ use braidnet_message::Run;
 use braidnet_stream::BucketId;
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::ethernet::ether_type;
-use braidnet_wire::flow::flow_of;
+use braidnet_wire::flow::{flow_of, plain_flow_of};
 use braidnet_wire::hash::FlowHasher;
 
 /// How a stack deals flows to its buckets: the keyed hash, and how many buckets there are.
@@ -62,11 +62,19 @@ impl Flows {
     /// Sets the bucket of each packet of a run, the same as [`classify`](Flows::classify) tells. Neighbours of one flow, of
     /// which there are many, are hashed once.
     pub fn classify_run(&self, run: &mut Run) {
-        let (mut last, mut bucket) = (None, BucketId::DEVICE);
+        let (mut last, mut last_plain, mut bucket) = (None, None, BucketId::DEVICE);
         for message in run.iter_mut() {
-            let flow = self.flow_of(message.bytes());
-            if flow != last {
-                (last, bucket) = (flow, self.bucket_of_flow(flow));
+            let packet = message.bytes();
+            let plain = match self.link_header_len {
+                0 => plain_flow_of(packet),
+                _ => None,
+            };
+            if plain.is_none() || plain != last_plain {
+                let flow = self.flow_of(packet);
+                if flow != last {
+                    (last, bucket) = (flow, self.bucket_of_flow(flow));
+                }
+                last_plain = plain;
             }
             message.set_bucket(bucket.0);
         }
@@ -203,10 +211,15 @@ mod tests {
     fn each_packet_of_a_mixed_run_is_classified_as_if_alone() {
         let flows = flows(&testing::ip_interface());
         let mut pool = Pool::new(&Arena::new(1 << 20));
-        // 0 stands for what is not IP, which stands for no flow.
-        let ports: [u8; 10] = [1, 1, 0, 1, 2, 1, 0, 0, 2, 2];
+        // 0 stands for what is not IP, which stands for no flow; 9 for a fragment.
+        let ports: [u8; 13] = [1, 1, 0, 1, 2, 1, 0, 0, 2, 2, 9, 2, 2];
         let packets = ports.map(|port| match port {
             0 => vec![0x05; 40],
+            9 => {
+                let mut first = testing::ipv4(PEER, US, udp::PROTOCOL, &[0, 2, 0, 7, 0, 8, 0, 0]);
+                first[6] |= 0x20;
+                first
+            }
             port => testing::ipv4(PEER, US, udp::PROTOCOL, &[0, port, 0, 7, 0, 8, 0, 0]),
         });
         let mut run: Run = packets
@@ -218,7 +231,7 @@ mod tests {
             assert_eq!(message.bucket(), flows.classify(packet).0);
         }
         let buckets: HashSet<u16> = run.iter().map(Message::bucket).collect();
-        assert_eq!(buckets.len(), 3);
+        assert_eq!(buckets.len(), 4);
     }
 
     #[test]

@@ -363,12 +363,20 @@ impl Taker {
         let sorted = &mut *queue.sorted;
         let polled = sorted.receiver.receive(pool, &mut self.unsorted, max);
         self.filter.classify(&mut self.unsorted);
+        // The bucket that the packet before went to, if that is this worker's own: what comes behind it goes there, too.
+        let mut own = None;
         for message in self.unsorted.drain() {
             let bucket = message.bucket();
+            if own == Some(bucket) {
+                into.push(message);
+                continue;
+            }
             let home = usize::from(sorted.homes[usize::from(bucket)]);
             // What is kept and could not be taken may be of the same bucket, which is coming just now.
             let has_older = sorted.kept[home] && !sorted.left[home].is_empty();
-            if !has_older && claim(self.me, home, bucket, claims) {
+            let is_ours = !has_older && claim(self.me, home, bucket, claims);
+            own = (is_ours && home == self.me).then_some(bucket);
+            if is_ours {
                 into.push(message);
             } else {
                 self.handed += 1;

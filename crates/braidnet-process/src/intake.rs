@@ -188,8 +188,12 @@ fn take_numbered(
     let before = into.len();
     let taken = receiver.receive(pool, into, max);
     filter.classify(into);
+    let mut last = None;
     for message in &into.as_slice()[before..] {
-        claims.claim(message.bucket());
+        let bucket = message.bucket();
+        if last.replace(bucket) != Some(bucket) {
+            claims.claim(bucket);
+        }
     }
     taken
 }

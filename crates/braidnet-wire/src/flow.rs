@@ -31,6 +31,22 @@ pub fn flow_of(packet: &[u8]) -> Option<(Tuple, u8)> {
     }
 }
 
+/// What two TCP or UDP packets over IPv4 have in common if and only if they are of one [flow](flow_of): protocol, addresses and ports as they stand.
+/// `None` for all other packets, those with IPv4 options and fragments among them.
+#[inline]
+pub fn plain_flow_of(packet: &[u8]) -> Option<(u64, u32, u8)> {
+    let fixed = packet.first_chunk::<{ ipv4::MIN_HEADER_LEN + 4 }>()?;
+    let protocol = fixed[9];
+    let is_plain = fixed[0] == 0x45
+        && u16_at(fixed, 6) & 0x3fff == 0
+        && matches!(protocol, tcp::PROTOCOL | udp::PROTOCOL);
+    is_plain.then(|| {
+        let addresses = u64::from_ne_bytes(array_at(fixed, 12));
+        let ports = u32::from_ne_bytes(array_at(fixed, 20));
+        (addresses, ports, protocol)
+    })
+}
+
 #[inline]
 fn flow_of_v4(packet: &[u8]) -> Option<(Tuple, u8)> {
     let fixed = packet.first_chunk::<{ ipv4::MIN_HEADER_LEN }>()?;

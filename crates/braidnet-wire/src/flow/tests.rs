@@ -219,3 +219,24 @@ proptest! {
         prop_assert_eq!(flow_of(&error_v4(&sent)), flow_of(&received));
     }
 }
+
+proptest! {
+    /// Packets of few kinds, so that many are of one flow.
+    #[test]
+    fn plain_packets_are_of_one_flow_if_and_only_if_they_look_alike(
+        pair in proptest::array::uniform2((0x44u8..0x47, 0u8..3, 5u8..8, proptest::array::uniform12(0u8..2), 20usize..32))
+    ) {
+        let packet = |(first, fragment, protocol, flow, len): (u8, u8, u8, [u8; 12], usize)| {
+            let mut packet = [0; 32];
+            (packet[0], packet[9]) = (first, protocol);
+            packet[7] = fragment / 2;
+            packet[12..24].copy_from_slice(&flow);
+            packet[..len].to_vec()
+        };
+        let [one, other] = pair.map(packet);
+        if let (Some(a), Some(b)) = (plain_flow_of(&one), plain_flow_of(&other)) {
+            prop_assert_eq!(a == b, flow_of(&one) == flow_of(&other));
+            prop_assert!(flow_of(&one).is_some_and(|(_, protocol)| protocol == one[9]));
+        }
+    }
+}
