@@ -156,7 +156,7 @@ impl Removal<'_> {
 /// A worker's ways out to the others.
 pub(crate) struct Outward {
     pub(crate) owners: Arc<Owners>,
-    /// One mailbox per worker; its own is never used.
+    /// One mailbox per worker; its own only for what comes before a bucket that is on its way to it.
     pub(crate) mailboxes: Vec<Mailbox<Parcel>>,
     /// What a full mailbox had no room for, per worker.
     pub(crate) waiting: Vec<Vec<Parcel>>,
