@@ -52,15 +52,19 @@ struct Sorted {
     homes: Vec<u16>,
     /// As they were dealt at the start.
     dealt: Vec<u16>,
-    /// How many are elsewhere.
+    /// The worker whose packets come by this queue, where each has its own.
+    own: usize,
+    /// How many of the buckets that were dealt to that one are elsewhere.
     strays: usize,
 }
 
 impl Queue {
+    /// `own` is the worker whose packets come by it, where each has a queue of its own.
     pub(crate) fn new(
         receiver: Box<dyn Receiver>,
         mailboxes: Vec<Mailbox<Message>>,
         sorting: &Sorting,
+        own: usize,
     ) -> Queue {
         let workers = mailboxes.len();
         let wakers = (mailboxes.iter().map(|mailbox| mailbox.waker.clone())).collect();
@@ -75,6 +79,7 @@ impl Queue {
                 kept: vec![false; workers],
                 dealt: homes.clone(),
                 homes,
+                own,
                 strays: 0,
                 mailboxes,
             }),
@@ -109,21 +114,30 @@ impl Queue {
     }
 
     /// From now on takes packets of these buckets for those workers', and what is kept of theirs for `from`; false if somebody else is at the
-    /// queue.
+    /// queue, or it has not heard yet that they have come to `from`: it learns of a bucket's moves in their order.
     pub(crate) fn give(&self, from: usize, gifts: &[(BucketId, usize)]) -> bool {
         let Some(mut queue) = self.try_take() else {
             return false;
         };
+        let homes = &queue.sorted.homes;
+        let is_with = |bucket: BucketId| usize::from(homes[bucket.index()]) == from;
+        if !gifts.iter().all(|(bucket, _)| is_with(*bucket)) {
+            drop(queue);
+            self.wake_if_missed();
+            return false;
+        }
         let Sorted {
             left,
             homes,
             dealt,
+            own,
             strays,
             ..
         } = &mut *queue.sorted;
         for (bucket, to) in gifts {
-            let dealt = usize::from(dealt[bucket.index()]);
-            *strays = *strays + usize::from(dealt == from) - usize::from(dealt == *to);
+            if usize::from(dealt[bucket.index()]) == *own {
+                *strays = *strays + usize::from(from == *own) - usize::from(to == own);
+            }
             homes[bucket.index()] = *to as u16;
         }
         let home = |message: &Message| usize::from(homes[usize::from(message.bucket())]);
@@ -216,8 +230,14 @@ impl Visit<'_> {
             if left.is_empty() || !kept[worker] || (worker != me && !claims.is_guest_of(worker)) {
                 continue;
             }
-            // Some may be of a bucket that has moved, or has not come yet; the order of the others does not depend on it.
-            let ours = |message: &mut Message| claim(me, worker, message.bucket(), claims);
+            // Some may be of a bucket that has moved, or has not come yet; the order of the others does not depend on it. A guest leaves what lies
+            // behind those, too: the bucket may come at any moment, and what is taken then would overtake them.
+            let mut is_open = true;
+            let ours = |message: &mut Message| {
+                let is_ours = is_open && claim(me, worker, message.bucket(), claims);
+                is_open = is_ours || worker == me;
+                is_ours
+            };
             for message in left.extract_if(.., ours).take(max - taken) {
                 into.push(message);
                 taken += 1;
@@ -446,3 +466,6 @@ fn take_out(inbox: &mut mpsc::Consumer<Message>, run: &mut Run, max: usize) -> u
     }
     taken
 }
+
+#[cfg(test)]
+mod tests;

@@ -236,7 +236,8 @@ impl Sources {
             Manner::Alone | Manner::Asked(..) => (Vec::new(), workers.map(|_| None).collect()),
         };
         let sources = queues
-            .map(|(pair, waker)| Source::new(pair, manner, &ways, waker))
+            .enumerate()
+            .map(|(own, (pair, waker))| Source::new(pair, manner, &ways, (own, waker)))
             .collect::<Result<_, _>>()?;
         Ok(Sources { sources, inboxes })
     }
@@ -307,7 +308,7 @@ impl Source {
         pair: QueuePair,
         manner: &Manner,
         ways: &[Mailbox<Message>],
-        waker: &Unparker,
+        (own, waker): (usize, &Unparker),
     ) -> Result<Source, PlanError> {
         let QueuePair {
             mut receiver,
@@ -321,11 +322,11 @@ impl Source {
         let receiver = match manner {
             Manner::Alone => Shareable::Alone(Some(receiver)),
             Manner::InTurns(sorting) => {
-                let queue = Queue::new(receiver, ways.to_vec(), sorting);
+                let queue = Queue::new(receiver, ways.to_vec(), sorting, own);
                 Shareable::InTurns(Arc::new(queue), sorting.clone())
             }
             Manner::Leased(sorting) => {
-                let queue = Queue::new(receiver, ways.to_vec(), sorting);
+                let queue = Queue::new(receiver, ways.to_vec(), sorting, own);
                 Shareable::Leased(Arc::new(queue), sorting.clone())
             }
             Manner::Asked(lock, filter) => Shareable::Asked(

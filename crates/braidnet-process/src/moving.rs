@@ -6,7 +6,7 @@
 //!
 //! To give away, the home must be alone: it says so, and its guests leave with their next turn. Then it
 //!
-//! 1. takes the buckets out and leaves them with the other workers, who put them among their own before it works on anything that came after them;
+//! 1. takes the buckets out and leaves them with the other workers, who put them among their own before they work on anything that came after them;
 //!    threads that are no workers send nothing meanwhile, and all that they have sent has been done ([`Owners`](crate::exchange::Owners)),
 //! 2. has the queues, one after the other as it gets their batons, take their packets for the others' ([`Queue::give`](crate::filtered::Queue::give)).
 //!
@@ -74,7 +74,7 @@ enum Stage {
     Shared(Instant),
     /// Since then there have been guests, and what comes for each bucket has been counted.
     Counting(Instant),
-    /// Since then guests have been asked to leave.
+    /// Since then it has wanted to be alone, with nothing under way; not for long.
     Wanted(Instant, Gifts),
     /// Buckets have gone, and not every queue knows.
     UnderWay(Gifts),
@@ -159,12 +159,17 @@ impl Moves {
             }
             Stage::Counting(since) if now >= *since + self.half => self.consider(now, cluster),
             Stage::Shared(_) | Stage::Counting(_) => {}
-            Stage::Wanted(..) if is_alone => {
-                self.begin(has_mail, cluster, leased, outward);
-                self.tell(leased);
+            Stage::Wanted(since, _) => {
+                let is_late = now >= *since + self.half;
+                if is_alone {
+                    self.begin(has_mail, cluster, leased, outward);
+                    self.tell(leased);
+                }
+                // A guest that does not come to the end of its turn, or mail that always comes, does not keep others out for good.
+                if is_late && matches!(self.stage, Stage::Wanted(..)) {
+                    self.stage = Stage::Calm;
+                }
             }
-            Stage::Wanted(since, _) if now >= *since + self.half => self.stage = Stage::Calm,
-            Stage::Wanted(..) => {}
             Stage::UnderWay(_) => self.tell(leased),
         }
         match self.stage {

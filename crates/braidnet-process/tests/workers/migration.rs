@@ -258,3 +258,30 @@ fn whatever_moves_comes_to_its_bucket_once_and_in_order() {
     }
     assert!(moved > 100, "{moved} moved");
 }
+
+/// With mail at every moment for the one who wants to be alone, nothing can move; then it goes on sharing.
+#[test]
+fn who_never_comes_to_give_goes_on_sharing() {
+    let mut play = Play::new(2, 1, 9, 1);
+    let mut post = play.post.clone();
+    // After it has looked into its mailbox, before it could give.
+    let act = move || post.send(1);
+    *play.devices[0].meanwhile.lock().unwrap() = Some(Box::new(act));
+    let mut admitted = [0; 2];
+    for admitted in &mut admitted {
+        for _ in 0..500 {
+            for bucket in [1, 3] {
+                play.bring(bucket, 8);
+            }
+            // The other one finds less than the home can take in a turn, so that this always comes to the device.
+            for (worker, budget) in [(0, BUDGET), (1, 4)] {
+                play.now += Duration::from_micros(1);
+                play.workers[worker].lock().unwrap().turn(play.now, budget);
+            }
+        }
+        *admitted = play.counted("admitted");
+    }
+    assert_eq!(play.counted("moved"), 0);
+    assert!(admitted[1] > admitted[0], "{admitted:?}");
+    play.end();
+}
