@@ -1,7 +1,7 @@
 //! From a stream and an architecture to the workers that turn it.
 
 use crate::architecture::{Architecture, Places, Refusal};
-use crate::exchange::{self, Feed, MAILBOX, Mailbox, Outward};
+use crate::exchange::{self, Feed, MAILBOX, Mailbox, Outward, Owners};
 use crate::filtered::Sorting;
 use crate::intake::Manner;
 use crate::seats::Seats;
@@ -156,21 +156,8 @@ impl Plan {
             seats.junctions(&self.stream, split, self.water_marks)
         });
         let owners = Arc::new(seats.owners(split));
-        let sorting = Sorting {
-            filter: self.classify.clone(),
-            owners: owners.clone(),
-        };
         let mut stores = self.stores(architecture, &seats).into_iter();
-        let manner = match architecture {
-            Architecture::Message => Manner::Asked(
-                self.exclusion.lock(),
-                (self.arrival != Arrival::AsItComes).then_some(self.classify),
-            ),
-            Architecture::Task | Architecture::Connection | Architecture::Function => {
-                Manner::InTurns(sorting)
-            }
-            Architecture::Braid => Manner::Leased(sorting),
-        };
+        let manner = self.manner(architecture, &owners);
         let shares = seats.share_out(self.queues, wakers, manner)?;
         let (mailboxes, inboxes) = exchange::mailboxes(seats.wakers(wakers), MAILBOX);
         let mut dividing = match architecture {
@@ -236,6 +223,24 @@ impl Plan {
             processors[seat.processor].push(worker);
         }
         Ok(processors)
+    }
+
+    /// How workers that take from one queue get along.
+    fn manner(&self, architecture: Architecture, owners: &Arc<Owners>) -> Manner {
+        let sorting = Sorting {
+            filter: self.classify.clone(),
+            owners: owners.clone(),
+        };
+        match architecture {
+            Architecture::Message => Manner::Asked(
+                self.exclusion.lock(),
+                (self.arrival != Arrival::AsItComes).then_some(sorting.filter),
+            ),
+            Architecture::Task | Architecture::Connection | Architecture::Function => {
+                Manner::InTurns(sorting)
+            }
+            Architecture::Braid => Manner::Leased(sorting),
+        }
     }
 
     /// What buckets each seat has, and how it shares them with the others.
