@@ -245,7 +245,7 @@ impl Moves {
             }
             None => false,
         });
-        // Before any thread sends to where they go: what it sends is not there before them.
+        // Before any thread sends to where they go: what it sends is not there before them. There is room, since each mailbox has some for all buckets.
         self.send();
         drop(removal);
         self.told.clear();

@@ -181,14 +181,6 @@ impl Buckets {
         }
     }
 
-    /// Takes a private bucket out, to move it whole.
-    pub fn take(&mut self, id: BucketId) -> Option<Box<Bucket>> {
-        match &mut self.0 {
-            Store::Private(buckets) => buckets.get_mut(id.index())?.take(),
-            Store::Shared(_) | Store::Leased(_) => None,
-        }
-    }
-
     /// What a perimeter covers, if that is entered by several processors, and this one may enter it now; and what an entry turns, if
     /// not all that this processor does.
     pub(crate) fn find_shared(

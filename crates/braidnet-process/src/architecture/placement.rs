@@ -200,17 +200,17 @@ pub fn top_processor_of(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use braidnet_sync::lock::LockKind;
 
-    fn places() -> Places<'static> {
+    pub(in crate::architecture) fn places() -> Places<'static> {
         Places {
             clusters: Some(("tcp", "xdr")),
             divisible: vec!["cipher"],
         }
     }
-    const LOCKED: Exclusion = Exclusion::Lock(LockKind::Adaptive);
+    pub(in crate::architecture) const LOCKED: Exclusion = Exclusion::Lock(LockKind::Adaptive);
 
     #[test]
     fn task_deals_processors_to_pipelines() {

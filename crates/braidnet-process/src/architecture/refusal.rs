@@ -148,15 +148,7 @@ impl std::error::Error for Refusal {}
 mod tests {
     use super::*;
     use crate::architecture::Places;
-    use braidnet_sync::lock::LockKind;
-
-    fn places() -> Places<'static> {
-        Places {
-            clusters: Some(("tcp", "xdr")),
-            divisible: vec!["cipher"],
-        }
-    }
-    const LOCKED: Exclusion = Exclusion::Lock(LockKind::Adaptive);
+    use crate::architecture::placement::tests::{LOCKED, places};
 
     #[test]
     fn refusals_are_reasons() {
