@@ -182,13 +182,14 @@ struct Reading {
     order: (u64, u64),
     /// Nanoseconds of order-free functions, and of the turns that they are a part of; none where they are not timed.
     order_free: Option<(u64, u64)>,
-    counters: BTreeMap<String, u64>,
 }
 
 /// The window, seen from outside.
 pub(crate) struct Window {
     from: Reading,
     to: Reading,
+    /// Every counter before `from` and after `to`: whoever reads them may be kept waiting in between, and what is measured counts.
+    counters: [BTreeMap<String, u64>; 2],
     message_bytes: u64,
 }
 
@@ -201,14 +202,15 @@ impl Conductor<'_> {
         let share = self.config.warmup / self.watches.len() as u64;
         self.wait_until(|watches| watches.iter().all(|watch| watch.is_warm(share)))?;
         self.advance();
-        let from = self.read();
+        let counters = || self.watches[0].counters();
+        let (before, from) = (counters(), self.read());
         boundary(true);
         std::thread::sleep(self.config.min_duration);
         let messages = self.config.messages;
         let filled = self.wait_until(|watches| total(watches) >= from.messages + messages);
         boundary(false);
         filled?;
-        let to = self.read();
+        let (to, after) = (self.read(), counters());
         self.advance();
         self.wait_until(|_| self.notes.is_over(self.processors))?;
         // What carries tasks notes with the next of them, if there is one.
@@ -221,6 +223,7 @@ impl Conductor<'_> {
         Ok(Window {
             from,
             to,
+            counters: [before, after],
             message_bytes: self.watches[0].message_bytes(),
         })
     }
@@ -260,7 +263,6 @@ impl Conductor<'_> {
             messages,
             order,
             order_free: (self.watches[0].order_free()).map(|free| (free, self.notes.turns())),
-            counters: self.watches[0].counters(),
         }
     }
 
@@ -336,8 +338,9 @@ impl Window {
             self.to.order.0 - self.from.order.0,
             self.to.order.1 - self.from.order.1,
         );
-        let counted = self.to.counters.iter().map(|(name, value)| {
-            let before = self.from.counters.get(name).copied().unwrap_or(0);
+        let [before, after] = &self.counters;
+        let counted = after.iter().map(|(name, value)| {
+            let before = before.get(name).copied().unwrap_or(0);
             (name.clone(), value.wrapping_sub(before))
         });
         RunResult {
