@@ -15,6 +15,7 @@ use serde_json::Value;
 const FLOORS: &[(&str, u8)] = &[
     ("braidnet-sync", 0),
     ("braidnet-wire", 0),
+    ("braidnet-impair", 0),
     ("braidnet-message", 1),
     ("braidnet-tcp", 1),
     ("braidnet-stream", 2),

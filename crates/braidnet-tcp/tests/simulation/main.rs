@@ -5,7 +5,7 @@
 //! | what | range |
 //! |---|---|
 //! | loss, duplication | 0 to 25 % each way |
-//! | corruption (found by the checksum) | 0 to 10 % each way |
+//! | corruption (of one bit, found by the checksum) | 0 to 10 % each way |
 //! | reordering | 0 to 50 % of packets, held up by up to 300 ms |
 //! | delay | 1 ns to 200 ms each way |
 //! | rate | 50 kB/s to 5 MB/s with a queue of 3 to 60 kB, or unlimited |
@@ -42,6 +42,7 @@ mod random;
 mod run;
 mod trace;
 
+use braidnet_impair::Tally;
 use case::{Case, Weather};
 use fault::Fault;
 use oracle::Violation;
@@ -95,12 +96,16 @@ fn seeds() {
     if reports.len() >= SEEDS as usize {
         // Each thing that the link does to packets was done, often.
         let total = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+        let tally = |of: fn(&Tally) -> u64| {
+            let tallies = reports.iter().flat_map(|report| &report.tallies);
+            tallies.map(of).sum::<u64>()
+        };
         for (what, count) in [
-            ("lost", total(|report| report.tally.lost)),
-            ("repeated", total(|report| report.tally.repeated)),
-            ("corrupted", total(|report| report.tally.corrupted)),
-            ("held up", total(|report| report.tally.held_up)),
-            ("overflowed", total(|report| report.tally.overflowed)),
+            ("lost", tally(|tally| tally.lost)),
+            ("repeated", tally(|tally| tally.duplicated)),
+            ("corrupted", tally(|tally| tally.corrupted)),
+            ("held up", tally(|tally| tally.held_back)),
+            ("overflowed", tally(|tally| tally.queue_full)),
             ("sent again", total(|report| report.repeated)),
             ("kilobytes", total(|report| report.bytes as u64 / 1000)),
             ("seconds", total(|report| report.elapsed / case::SECOND)),

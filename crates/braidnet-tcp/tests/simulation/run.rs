@@ -4,10 +4,11 @@ use crate::case::{Case, SECOND, Weather};
 use crate::damage::damage;
 use crate::fault::Fault;
 use crate::host::{Host, Progress, World};
-use crate::link::{Link, Tally};
+use crate::link::Link;
 use crate::oracle::{Account, Law, Oracle, Verdict, demand};
 use crate::random::Random;
 use crate::trace::Trace;
+use braidnet_impair::Tally;
 use braidnet_tcp::State;
 
 /// More steps than any run takes.
@@ -18,7 +19,8 @@ const DAMAGED_FOR: u64 = 300 * SECOND;
 /// What a run that broke no law was like.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    pub tally: Tally,
+    /// To each host.
+    pub tallies: [Tally; 2],
     pub repeated: u64,
     pub bytes: usize,
     pub elapsed: u64,
@@ -53,7 +55,7 @@ impl Run {
         Run {
             now: 0,
             hosts,
-            link: Link::new(&case.paths, forked()),
+            link: Link::new(&case.paths, forked().word()),
             oracle: Oracle { accounts },
             trace: Trace { on: trace },
             random: forked(),
@@ -80,7 +82,7 @@ impl Run {
             self.check_ends()?;
         }
         Ok(Report {
-            tally: self.link.tally,
+            tallies: self.link.tallies(),
             repeated: self.hosts.iter().map(|host| host.segments_repeated).sum(),
             bytes: self
                 .oracle
