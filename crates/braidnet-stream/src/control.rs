@@ -29,7 +29,8 @@ pub enum Verb {
     Stopping = 6,
     /// Down: the application took `value` bytes; the window may open.
     Credit = 16,
-    /// Down: no more data from this side.
+    /// Down: no more data from this side. With a `value`, the connection is reset if the peer has not taken everything within so
+    /// many nanoseconds.
     Close = 17,
     /// Down: reset the connection. Up, to all connections of the bucket: reset yourselves.
     Abort = 18,

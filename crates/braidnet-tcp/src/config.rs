@@ -53,6 +53,41 @@ pub struct Config {
     pub reassembly_reserve: u32,
     /// Challenge ACKs that one connection may send in any five seconds (RFC 5961 §7).
     pub challenge_acks: u8,
+    /// Whether, and how, a peer that says nothing is asked whether it is still there.
+    pub keepalive: Keepalive,
+    /// How long the oldest that there is to send may go unacknowledged before the connection is given up: USER_TIMEOUT of RFC
+    /// 5482 §3.1, in place of what the peer asks for. It counts instead of `retransmissions`, of which there are 255 at most
+    /// (some four hours), and beside those of a handshake, and holds for a peer that keeps its window closed as well.
+    pub user_timeout: Option<Duration>,
+    /// Tells the peer of this user timeout and heeds the one that it tells of (RFC 5482 §3: ADV_UTO, and ENABLED if it is set),
+    /// at least a second. With it, and without `user_timeout`, the longest of both and the lower limit counts.
+    pub advertised_user_timeout: Option<Duration>,
+    /// The shortest and the longest user timeout that a peer can bring about: L_LIMIT and U_LIMIT of RFC 5482 §3.1.
+    pub user_timeout_limits: (Duration, Duration),
+}
+
+/// How to find out whether a peer that says nothing is still there (RFC 9293 §3.8.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keepalive {
+    /// Whether it is asked at all; not unless somebody wants that (MUST-24, MUST-25).
+    pub on: bool,
+    /// Silence before the first probe; two hours unless somebody knows better (MUST-28).
+    pub idle: Duration,
+    /// Between one probe and the next.
+    pub interval: Duration,
+    /// Probes without an answer after which the connection is given up; one alone may have been lost (MUST-29). 0 counts as 1.
+    pub probes: u8,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Keepalive {
+            on: false,
+            idle: Duration::from_secs(2 * 3600),
+            interval: Duration::from_secs(75),
+            probes: 9,
+        }
+    }
 }
 
 impl Default for Config {
@@ -78,6 +113,10 @@ impl Default for Config {
             reassembly_segments: 8192,
             reassembly_reserve: 0,
             challenge_acks: 10,
+            keepalive: Keepalive::default(),
+            user_timeout: None,
+            advertised_user_timeout: None,
+            user_timeout_limits: (Duration::from_secs(100), Duration::from_secs(24 * 3600)),
         }
     }
 }

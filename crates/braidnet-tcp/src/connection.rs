@@ -1,8 +1,8 @@
 //! What belongs to neither half: state, what the handshake agreed on, teardown.
 
 use crate::config::Config;
+use crate::slow::{Slow, SlowTimers, UserTimeout};
 use crate::state::{State, Step};
-use crate::timers::{Timer, nanos};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::{Duration, Instant};
@@ -50,8 +50,15 @@ pub(crate) struct Connection {
     pub(crate) reset: Option<Reset>,
     /// What our timestamps add to the clock (RFC 7323 §7.1).
     pub(crate) ts_offset: u32,
-    /// End of TIME-WAIT, or of a FIN-WAIT-2 that nobody cares for.
-    pub(crate) lifetime: Timer,
+    /// Timers that hardly ever expire.
+    pub(crate) slow: SlowTimers,
+    /// When the peer last said something that belongs to this connection.
+    pub(crate) heard: Instant,
+    /// Keepalive probes since then.
+    pub(crate) keepalive_probes: u8,
+    /// A keepalive probe is to be sent.
+    pub(crate) keepalive_due: bool,
+    pub(crate) user_timeout: UserTimeout,
     challenges: Challenges,
     /// The segment size that we announce.
     pub(crate) mss: u16,
@@ -93,7 +100,11 @@ impl Connection {
             unread: false,
             reset: None,
             ts_offset: 0,
-            lifetime: Timer::OFF,
+            slow: SlowTimers::default(),
+            heard: now,
+            keepalive_probes: 0,
+            keepalive_due: false,
+            user_timeout: UserTimeout::default(),
             challenges: Challenges {
                 period_start: now,
                 left: config.challenge_acks,
@@ -111,12 +122,19 @@ impl Connection {
         }
         self.state = after;
         match after {
-            State::TimeWait => self.lifetime = Timer::after(now, nanos(self.config.time_wait)),
-            State::FinWait2 if self.unread => {
-                self.lifetime = Timer::after(now, nanos(self.config.fin_wait_2));
+            State::TimeWait => {
+                // All is said: nothing is left to wait for but this.
+                self.slow.clear();
+                self.live_for(now, self.config.time_wait);
             }
+            State::FinWait2 if self.unread => self.live_for(now, self.config.fin_wait_2),
             _ => {}
         }
+    }
+
+    /// The connection is over after so long.
+    pub(crate) fn live_for(&mut self, now: Instant, stay: Duration) {
+        self.slow.start(Slow::Lifetime, now, stay);
     }
 
     /// Compares the options of the peer's SYN with what we offer.
@@ -172,6 +190,8 @@ impl Connection {
             State::SynSent => self.config.syn_retransmissions,
             State::SynReceived if self.active => self.config.syn_retransmissions,
             State::SynReceived => self.config.syn_ack_retransmissions,
+            // Time decides (RFC 5482 §3.1).
+            _ if self.user_timeout.limit(&self.config).is_some() => u8::MAX,
             _ => self.config.retransmissions,
         }
     }

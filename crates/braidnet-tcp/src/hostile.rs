@@ -2,7 +2,7 @@
 //! and what an end may hold stays bounded.
 
 use crate::testing::{End, Random, Wire};
-use crate::{Config, CongestionControl, State};
+use crate::{Config, CongestionControl, Keepalive, State};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
@@ -46,7 +46,8 @@ fn segment(random: &mut Random, end: &End, irs: SeqNumber) -> Wire {
             TcpFlags(random.below(256) as u8)
         },
         window: [0, 1, 500, 65535][random.below(4) as usize],
-        present: random.below(16) as u8,
+        present: random.below(32) as u8,
+        user_timeout: random.below(1 << 16) as u16,
         ts_value: random.below(3) as u32,
         ts_echo: random.below(1 << 32) as u32,
         mss: random.below(1 << 16) as u16,
@@ -88,6 +89,12 @@ fn run(seed: u64) {
         congestion: CongestionControl::ALL[random.below(2) as usize],
         timestamps: random.chance(500),
         sack: random.chance(800),
+        keepalive: Keepalive {
+            on: random.chance(300),
+            idle: Duration::from_secs(3),
+            ..Keepalive::default()
+        },
+        advertised_user_timeout: random.chance(300).then_some(Duration::from_secs(5)),
         ..Config::default()
     };
     let mut now = Instant::from_millis(random.below(100_000));
@@ -125,6 +132,7 @@ fn run(seed: u64) {
             18 => now = end.tcb.deadline().map_or(now, |deadline| deadline.max(now)),
             _ if random.chance(50) => end.tcb.abort(),
             _ if random.chance(50) => end.tcb.shut_receive(now),
+            _ if random.chance(50) => end.tcb.close_within(now, Duration::from_secs(2)),
             _ if random.chance(200) => end.tcb.close(now),
             _ => {}
         }

@@ -50,6 +50,7 @@ mod reset;
 mod rtt;
 mod scoreboard;
 mod sender;
+mod slow;
 mod state;
 mod tcb;
 #[cfg(test)]
@@ -58,7 +59,9 @@ mod timers;
 
 pub use allowance::Allowance;
 pub use arrival::Expected;
-pub use config::{Config, CongestionControl, MAX_WINDOW_BYTES, UnknownCongestionControl};
+pub use config::{
+    Config, CongestionControl, Keepalive, MAX_WINDOW_BYTES, UnknownCongestionControl,
+};
 pub use output::{Outlet, Transmit};
 pub use reasons::DropReason;
 pub use reset::{Listen, listen, reset_for};

@@ -23,6 +23,16 @@ pub struct Transmit {
 }
 
 impl Transmit {
+    /// A segment without data that is sent for the first time.
+    pub(crate) fn bare(header: TcpHeader) -> Transmit {
+        Transmit {
+            header,
+            offset: 0,
+            len: 0,
+            retransmission: false,
+        }
+    }
+
     /// The segments of a train whose [outlet](Outlet::couple) has coupled segments of `bytes` bytes each; of a single
     /// segment, itself.
     pub fn segments(self, bytes: u32) -> impl Iterator<Item = Transmit> {
@@ -175,6 +185,9 @@ impl<P: Payload> Tcb<P> {
             if self.sender.flight_size() == 0 && self.sender.unsent() > 0 {
                 return Some(self.probe(now, outlet));
             }
+            if let Some(header) = self.keepalive_probe(now) {
+                return Some((Transmit::bare(header), None));
+            }
         }
         if self.receiver.is_ack_due() {
             return Some((self.bare_ack(now), None));
@@ -199,12 +212,7 @@ impl<P: Payload> Tcb<P> {
                 header.flags = TcpFlags::RST.union(TcpFlags::ACK);
                 header.ack = self.receiver.rcv_nxt;
             }
-            return Some(Transmit {
-                header,
-                offset: 0,
-                len: 0,
-                retransmission: false,
-            });
+            return Some(Transmit::bare(header));
         }
         match self.connection.state {
             State::SynSent | State::SynReceived if self.connection.handshake_due => {
@@ -254,6 +262,10 @@ impl<P: Payload> Tcb<P> {
         } else {
             header.ts_echo = 0;
         }
+        self.tell_user_timeout(&mut header);
+        // Once more in the first segment that is no SYN: whoever answered with a cookie has forgotten it (RFC 5482 §3).
+        self.connection.user_timeout.untold =
+            self.connection.config.advertised_user_timeout.is_some();
         self.sender.on_handshake_sent(now, again);
         Transmit {
             header,
@@ -412,17 +424,15 @@ impl<P: Payload> Tcb<P> {
         } else {
             receiver.bare_acks = receiver.bare_acks.saturating_sub(1);
         }
-        Transmit {
-            header,
-            offset: 0,
-            len: 0,
-            retransmission: false,
+        if self.connection.user_timeout.untold {
+            self.tell_user_timeout(&mut header);
         }
+        Transmit::bare(header)
     }
 
     /// A header with everything that each segment after the handshake carries.
     #[inline]
-    fn header(&mut self, now: Instant, seq: SeqNumber, flags: TcpFlags) -> TcpHeader {
+    pub(crate) fn header(&mut self, now: Instant, seq: SeqNumber, flags: TcpFlags) -> TcpHeader {
         let mut header = TcpHeader {
             seq,
             ack: self.receiver.rcv_nxt,

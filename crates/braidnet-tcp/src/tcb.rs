@@ -4,8 +4,9 @@ use crate::connection::{Connection, Reset};
 use crate::receiver::Receiver;
 use crate::recovery::Expiry;
 use crate::sender::Sender;
+use crate::slow::Slow;
 use crate::state::{State, Step};
-use crate::timers::{Timer, nanos};
+use crate::timers::Timer;
 use crate::{Allowance, Config, Events, MAX_WINDOW_BYTES, Payload};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
@@ -134,6 +135,18 @@ impl<P: Payload> Tcb<P> {
         }
     }
 
+    /// The same, for a user who waits no longer than `limit` until the peer has taken everything, the FIN included: what has not
+    /// been acknowledged by then is given up, the connection with it, and a RST tells the peer ([`Events::TIMED_OUT`]).
+    pub fn close_within(&mut self, now: Instant, limit: Duration) {
+        self.close(now);
+        if !matches!(
+            self.connection.state,
+            State::Closed | State::FinWait2 | State::TimeWait
+        ) {
+            self.connection.slow.start(Slow::Linger, now, limit);
+        }
+    }
+
     /// Nobody will read any more: data that still comes is answered with a RST, which ends the connection
     /// (RFC 9293 §3.6.1), and FIN-WAIT-2 is bounded by [`Config::fin_wait_2`]. After [`close`](Tcb::close), a peer that
     /// takes nothing for [`Config::retransmissions`] timeouts is given up though it answers.
@@ -144,8 +157,8 @@ impl<P: Payload> Tcb<P> {
         // The window opens, so that a peer which waits for it learns that nobody reads.
         self.receiver.receive(self.receiver.buffered());
         if self.connection.state == State::FinWait2 {
-            let stay = nanos(self.connection.config.fin_wait_2);
-            self.connection.lifetime = Timer::after(now, stay);
+            let stay = self.connection.config.fin_wait_2;
+            self.connection.live_for(now, stay);
         }
     }
 
@@ -174,16 +187,21 @@ impl<P: Payload> Tcb<P> {
         self.sender
             .retransmit
             .earliest(self.receiver.delayed_ack)
-            .earliest(self.connection.lifetime)
+            .earliest(self.connection.slow.earliest())
             .deadline()
     }
 
     /// Time has passed (RFC 9293 §3.10.8). Call [`poll_transmit`](Tcb::poll_transmit) afterwards.
     pub fn on_deadline(&mut self, now: Instant) -> Events {
         let mut events = Events::empty();
-        if self.connection.lifetime.is_due(now) {
-            self.end(&mut events);
-            return events;
+        if self.sender.retransmit.is_due(now) {
+            self.note_stuck(now);
+        }
+        if self.connection.slow.earliest().is_due(now) {
+            self.on_slow(now, &mut events);
+            if events.contains(Events::CLOSED) {
+                return events;
+            }
         }
         if self.receiver.delayed_ack.is_due(now) {
             self.receiver.delayed_ack = Timer::OFF;
@@ -262,7 +280,7 @@ impl<P: Payload> Tcb<P> {
     /// The connection is over.
     pub(crate) fn end(&mut self, events: &mut Events) {
         self.connection.state = State::Closed;
-        self.connection.lifetime = Timer::OFF;
+        self.connection.slow.clear();
         self.connection.handshake_due = false;
         self.connection.reset = None;
         self.sender.retransmit = Timer::OFF;

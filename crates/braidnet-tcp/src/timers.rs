@@ -18,6 +18,12 @@ impl Timer {
         Timer(Instant::from_nanos(now.nanos().saturating_add(nanos)))
     }
 
+    /// Due at this time.
+    #[inline]
+    pub(crate) fn at(time: Instant) -> Timer {
+        Timer(time)
+    }
+
     #[inline]
     pub(crate) fn is_armed(self) -> bool {
         self != Timer::OFF

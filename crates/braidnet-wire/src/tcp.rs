@@ -39,7 +39,7 @@ pub const MAX_WINDOW_SCALE: u8 = 14;
 /// Where the checksum stands in the header.
 pub const CHECKSUM_OFFSET: usize = 16;
 
-/// Option kinds (RFC 9293 §3.1, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3).
+/// Option kinds (RFC 9293 §3.1, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3, RFC 5482 §3.2).
 mod kind {
     pub(super) const END: u8 = 0;
     pub(super) const NOP: u8 = 1;
@@ -48,6 +48,7 @@ mod kind {
     pub(super) const SACK_PERMITTED: u8 = 4;
     pub(super) const SACK: u8 = 5;
     pub(super) const TIMESTAMPS: u8 = 8;
+    pub(super) const USER_TIMEOUT: u8 = 28;
 }
 
 /// The options of nearly every segment: two NOPs align the timestamps (RFC 7323 appendix A), followed by eight bytes.
@@ -137,8 +138,8 @@ pub struct TcpHeader {
     pub window_scale: u8,
     /// Number of valid blocks in `sack`, 0 to 4.
     pub sack_count: u8,
-    /// Zero.
-    pub reserved: [u8; 2],
+    /// User timeout as on the wire, if present (RFC 5482 §3.2): in seconds, or with the highest bit set in minutes.
+    pub user_timeout: u16,
     /// SACK blocks, the first `sack_count` valid.
     pub sack: [SackBlock; 4],
 }
@@ -152,6 +153,8 @@ impl TcpHeader {
     pub const HAS_WINDOW_SCALE: u8 = 4;
     /// Bit of `present`: SACK permitted.
     pub const HAS_SACK_PERMITTED: u8 = 8;
+    /// Bit of `present`: user timeout.
+    pub const HAS_USER_TIMEOUT: u8 = 16;
 
     /// The valid SACK blocks.
     pub fn sack_blocks(&self) -> &[SackBlock] {

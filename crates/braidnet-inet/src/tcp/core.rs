@@ -230,6 +230,9 @@ impl Tcp {
             Verb::Credit => connection
                 .tcb
                 .receive(u32::try_from(control.value).unwrap_or(u32::MAX)),
+            Verb::Close if control.value > 0 => connection
+                .tcb
+                .close_within(now, Duration::from_nanos(control.value)),
             Verb::Close => connection.tcb.close(now),
             Verb::Release => {
                 connection.tcb.close(now);

@@ -156,6 +156,10 @@ impl<P: Payload> Tcb<P> {
         self.check_syn(now, segment)?;
         self.take_timestamp(now, segment);
         self.check_ack(now, segment, events)?;
+        self.connection.heard = now;
+        if segment.header.has(TcpHeader::HAS_USER_TIMEOUT) {
+            self.take_user_timeout(segment.header);
+        }
         self.take_text(now, segment, sink, events);
         Ok(())
     }

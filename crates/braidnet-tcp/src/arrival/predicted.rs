@@ -83,6 +83,7 @@ impl<P: Payload> Tcb<P> {
         if self.connection.timestamps {
             self.receiver.take_timestamp(now, seq, segment.ts_value);
         }
+        self.connection.heard = now;
         let acked = ack - self.sender.snd_una;
         if acked > 0 {
             self.sender.slide(now, ack);

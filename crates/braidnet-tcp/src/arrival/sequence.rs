@@ -3,7 +3,6 @@
 
 use super::Segment;
 use crate::state::State;
-use crate::timers::{Timer, nanos};
 use crate::{DropReason, Events, Payload, Tcb};
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
@@ -125,7 +124,8 @@ impl<P: Payload> Tcb<P> {
     /// The peer's FIN once more restarts 2 MSL (RFC 9293 §3.10.7.4, eighth check).
     fn restart_time_wait(&mut self, now: Instant, segment: &Segment<'_, P>) {
         if self.connection.state == State::TimeWait && segment.fin {
-            self.connection.lifetime = Timer::after(now, nanos(self.connection.config.time_wait));
+            let stay = self.connection.config.time_wait;
+            self.connection.live_for(now, stay);
         }
     }
 

@@ -70,6 +70,9 @@ impl<P: Payload> Tcb<P> {
         if self.connection.timestamps {
             self.receiver.take_timestamp(now, syn.seq, syn.ts_value);
         }
+        if syn.has(TcpHeader::HAS_USER_TIMEOUT) {
+            self.take_user_timeout(syn);
+        }
         // The window of a SYN is not scaled (RFC 7323 §2.2).
         self.sender
             .start_window(syn.seq, syn.ack, syn.window.into());
@@ -82,6 +85,8 @@ impl<P: Payload> Tcb<P> {
         self.sender.start(now, self.connection.smss, lost_syn);
         self.connection.handshake_due = false;
         *events |= Events::CONNECTED;
+        self.connection.heard = now;
+        self.watch_peer(now);
         if self.connection.close_pending {
             self.connection.close_pending = false;
             self.close(now);

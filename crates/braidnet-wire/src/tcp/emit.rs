@@ -1,6 +1,8 @@
 //! From [`TcpHeader`] to bytes.
 
-use super::{ALIGNED_TIMESTAMPS, CHECKSUM_OFFSET, MIN_HEADER_LEN, TcpFlags, TcpHeader, kind};
+use super::{
+    ALIGNED_TIMESTAMPS, CHECKSUM_OFFSET, MAX_HEADER_LEN, MIN_HEADER_LEN, TcpFlags, TcpHeader, kind,
+};
 use crate::checksum::Sum;
 
 /// Length in bytes of a header with timestamps and no other option.
@@ -9,33 +11,44 @@ const TIMESTAMPS_HEADER_LEN: usize = 32;
 /// Length in bytes that [`emit`] gives this header: 20 to 60, a multiple of 4.
 #[inline]
 pub fn header_len(header: &TcpHeader) -> usize {
-    let timestamps = 12 * usize::from(header.has(TcpHeader::HAS_TIMESTAMPS));
+    let everywhere = options_everywhere_len(header);
     let options = if header.flags.contains(TcpFlags::SYN) {
-        syn_options_len(header.present)
+        syn_options_len(header)
     } else if header.sack_count == 0 {
-        timestamps
+        everywhere
     } else {
-        timestamps + 4 + 8 * sack_blocks_that_fit(header)
+        everywhere + 4 + 8 * sack_blocks_that_fit(header)
     };
     MIN_HEADER_LEN + options
 }
 
+/// Bytes of the options that any segment may carry.
+#[inline]
+fn options_everywhere_len(header: &TcpHeader) -> usize {
+    12 * usize::from(header.has(TcpHeader::HAS_TIMESTAMPS))
+        + 4 * usize::from(header.has(TcpHeader::HAS_USER_TIMEOUT))
+}
+
 #[cold]
-fn syn_options_len(present: u8) -> usize {
-    let has = |bit| present & bit != 0;
-    let word = |bit| 4 * usize::from(has(bit));
-    let sack_permitted_or_timestamps = match has(TcpHeader::HAS_TIMESTAMPS) {
-        true => 12,
+fn syn_options_len(header: &TcpHeader) -> usize {
+    let word = |bit| 4 * usize::from(header.has(bit));
+    // It takes no room beside timestamps.
+    let sack_permitted = match header.has(TcpHeader::HAS_TIMESTAMPS) {
+        true => 0,
         false => word(TcpHeader::HAS_SACK_PERMITTED),
     };
-    word(TcpHeader::HAS_MSS) + sack_permitted_or_timestamps + word(TcpHeader::HAS_WINDOW_SCALE)
+    options_everywhere_len(header)
+        + word(TcpHeader::HAS_MSS)
+        + sack_permitted
+        + word(TcpHeader::HAS_WINDOW_SCALE)
 }
 
 /// Writes the header to the front of `out`, with a checksum of 0, and returns its length. [`seal`] fills the checksum
 /// in.
 ///
 /// Options are laid out in whole words, so that the values in them are aligned: MSS, SACK-permitted and window scale on
-/// SYN segments only, SACK blocks on others only, and of those as many as fit: three beside timestamps, else four.
+/// SYN segments only, SACK blocks on others only, and of those as many as fit: three beside timestamps, two if a user timeout
+/// comes as well, else four.
 /// Fields without their bit in `present` are not looked at.
 ///
 /// # Panics
@@ -139,12 +152,11 @@ impl TcpHeader {
     /// Which options [`emit`] gives this header.
     #[inline]
     pub fn layout(&self) -> Layout {
-        if self.flags.contains(TcpFlags::SYN) || self.sack_count != 0 {
-            Layout::Other
-        } else if self.has(TcpHeader::HAS_TIMESTAMPS) {
-            Layout::Timestamps
-        } else {
-            Layout::Fixed
+        match self.present {
+            _ if self.sack_count != 0 => Layout::Other,
+            0 => Layout::Fixed,
+            TcpHeader::HAS_TIMESTAMPS if !self.flags.contains(TcpFlags::SYN) => Layout::Timestamps,
+            _ => Layout::Other,
         }
     }
 }
@@ -215,7 +227,7 @@ fn emit_options(header: &TcpHeader, out: &mut [u8]) {
     }
 }
 
-/// At most 20 bytes.
+/// At most 24 bytes.
 fn emit_syn_options(header: &TcpHeader, words: &mut Words<'_>) {
     if header.has(TcpHeader::HAS_MSS) {
         let [high, low] = header.mss.to_be_bytes();
@@ -238,6 +250,7 @@ fn emit_syn_options(header: &TcpHeader, words: &mut Words<'_>) {
     if header.has(TcpHeader::HAS_WINDOW_SCALE) {
         words.push([kind::NOP, kind::WINDOW_SCALE, 3, header.window_scale]);
     }
+    push_user_timeout(header, words);
 }
 
 /// At most 40 bytes.
@@ -245,6 +258,7 @@ fn emit_later_options(header: &TcpHeader, words: &mut Words<'_>) {
     if header.has(TcpHeader::HAS_TIMESTAMPS) {
         push_timestamps(header, ALIGNED_TIMESTAMPS, words);
     }
+    push_user_timeout(header, words);
     let blocks = sack_blocks_that_fit(header);
     if blocks > 0 {
         words.push([kind::NOP, kind::NOP, kind::SACK, 2 + 8 * blocks as u8]);
@@ -261,11 +275,19 @@ fn push_timestamps(header: &TcpHeader, lead: [u8; 4], words: &mut Words<'_>) {
     words.push(header.ts_echo.to_be_bytes());
 }
 
+/// RFC 5482 §3.2.
+fn push_user_timeout(header: &TcpHeader, words: &mut Words<'_>) {
+    if header.has(TcpHeader::HAS_USER_TIMEOUT) {
+        let [high, low] = header.user_timeout.to_be_bytes();
+        words.push([kind::USER_TIMEOUT, 4, high, low]);
+    }
+}
+
 /// RFC 2018 §3: four blocks fill the option space, and RFC 7323's timestamps take the place of one.
 #[inline]
 fn sack_blocks_that_fit(header: &TcpHeader) -> usize {
-    let most = 4 - usize::from(header.has(TcpHeader::HAS_TIMESTAMPS));
-    usize::from(header.sack_count).min(most)
+    let room = MAX_HEADER_LEN - MIN_HEADER_LEN - options_everywhere_len(header);
+    usize::from(header.sack_count).min((room - 4) / 8)
 }
 
 /// Writes word after word into the option space, which [`header_len`] made large enough.

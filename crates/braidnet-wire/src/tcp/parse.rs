@@ -35,6 +35,8 @@ refusals! {
         SackLength: "tcp_sack_option_length", "TCP SACK option that does not hold whole blocks";
         /// A timestamps option whose length is not 10.
         TimestampsLength: "tcp_timestamps_option_length", "TCP timestamps option of a wrong length";
+        /// A user timeout option whose length is not 4.
+        UserTimeoutLength: "tcp_user_timeout_option_length", "TCP user timeout option of a wrong length";
         /// The checksum does not match.
         Checksum: "tcp_checksum_wrong", "TCP checksum wrong";
     }
@@ -220,6 +222,11 @@ fn parse_option(kind: u8, value: &[u8], header: &mut TcpHeader) -> Result<(), Tc
             header.ts_value = u32_at(value, 0);
             header.ts_echo = u32_at(value, 4);
             header.present |= TcpHeader::HAS_TIMESTAMPS;
+        }
+        kind::USER_TIMEOUT => {
+            let value: &[u8; 2] = value.try_into().map_err(|_| TcpError::UserTimeoutLength)?;
+            header.user_timeout = u16_at(value, 0);
+            header.present |= TcpHeader::HAS_USER_TIMEOUT;
         }
         kind::SACK if !syn => parse_sack(value, header)?,
         kind::MSS if syn => {

@@ -24,7 +24,7 @@ fn hostile_lengths_are_refused_by_name() {
         bytes[12] = words << 4;
         bytes
     };
-    let rows: [(&str, Vec<u8>, TcpError); 23] = [
+    let rows: [(&str, Vec<u8>, TcpError); 24] = [
         ("1: empty", vec![], TcpError::Truncated),
         ("1: one byte", vec![0x50], TcpError::Truncated),
         ("6: one byte short", vec![0x50; 19], TcpError::Truncated),
@@ -103,6 +103,11 @@ fn hostile_lengths_are_refused_by_name() {
             "7: timestamps of 8",
             with(&[8, 8, 0, 0, 0, 0, 0, 0]),
             TcpError::TimestampsLength,
+        ),
+        (
+            "7: user timeout of 3",
+            with(&[1, 28, 3, 0]),
+            TcpError::UserTimeoutLength,
         ),
     ];
     for (class, bytes, refusal) in rows {
@@ -288,7 +293,8 @@ prop_compose! {
     /// Headers that the wire can carry whole: every field whose bit is not set is zero.
     fn valid_header()(
         fixed in any::<(u32, u32, u16, u8, u16)>(),
-        present in 0u8..16,
+        present in 0u8..32,
+        user_timeout: u16,
         timestamps in any::<(u32, u32)>(),
         mss: u16,
         window_scale in 0u8..=14,
@@ -307,12 +313,20 @@ prop_compose! {
         if header.has(TcpHeader::HAS_TIMESTAMPS) {
             (header.ts_value, header.ts_echo) = timestamps;
         }
+        if header.has(TcpHeader::HAS_USER_TIMEOUT) {
+            header.user_timeout = user_timeout;
+        }
         if header.flags.contains(TcpFlags::SYN) {
             header.mss = if header.has(TcpHeader::HAS_MSS) { mss } else { 0 };
             header.window_scale = if header.has(TcpHeader::HAS_WINDOW_SCALE) { window_scale } else { 0 };
         } else {
-            header.present &= TcpHeader::HAS_TIMESTAMPS;
-            let most = if header.has(TcpHeader::HAS_TIMESTAMPS) { 3 } else { 4 };
+            const EVERYWHERE: u8 = TcpHeader::HAS_TIMESTAMPS | TcpHeader::HAS_USER_TIMEOUT;
+            header.present &= EVERYWHERE;
+            let most = match header.present {
+                EVERYWHERE => 2,
+                TcpHeader::HAS_TIMESTAMPS => 3,
+                _ => 4,
+            };
             let sack = &sack[..sack.len().min(most)];
             header.sack[..sack.len()].copy_from_slice(sack);
             header.sack_count = sack.len() as u8;
