@@ -40,6 +40,9 @@ pub enum Verb {
     Connect = 19,
     /// Down: a connection that was held back begins, now.
     Start = 21,
+    /// Down: the connection is set otherwise from now on: `detail` says what and `value` how, in the transport's own words
+    /// (`braidnet_tcp::Setting`).
+    Set = 23,
     /// Down: the application has taken the connection up; its place in the listener's accept queue is free for another. Says
     /// nothing of one that was asked for.
     Accepted = 22,
@@ -59,6 +62,7 @@ impl Verb {
             Verb::Connect,
             Verb::Start,
             Verb::Accepted,
+            Verb::Set,
             Verb::Opening,
             Verb::Stopping,
         ]

@@ -15,6 +15,8 @@ pub struct Config {
     pub receive_buffer_bytes: u32,
     /// Room for what the application sends until the peer acknowledges it, in bytes: 1 to [`MAX_WINDOW_BYTES`].
     pub send_buffer_bytes: u32,
+    /// Upper bound of the segment size that is announced and sent, in bytes (RFC 9293 §3.7.1); the path may ask for less.
+    pub maximum_segment: u16,
     /// How the congestion window grows and shrinks.
     pub congestion: CongestionControl,
     /// Whether a small segment waits until everything before it is acknowledged (RFC 9293 §3.7.4).
@@ -95,6 +97,7 @@ impl Default for Config {
         Config {
             receive_buffer_bytes: 256 * 1024,
             send_buffer_bytes: 256 * 1024,
+            maximum_segment: u16::MAX,
             congestion: CongestionControl::Cubic,
             nagle: true,
             timestamps: true,

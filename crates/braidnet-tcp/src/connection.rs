@@ -114,6 +114,20 @@ impl Connection {
         }
     }
 
+    /// Bounds the segment size that is announced, and returns what it is then. Before the handshake only.
+    pub(crate) fn limit_segments(&mut self, bytes: u16) -> u16 {
+        self.config.maximum_segment = bytes;
+        self.mss = self.mss.min(bytes);
+        self.smss = u32::from(self.mss);
+        self.mss
+    }
+
+    /// The receive buffer is so large, by which the handshake goes. Before it only.
+    pub(crate) fn set_receive_buffer(&mut self, bytes: u32) {
+        self.config.receive_buffer_bytes = bytes;
+        self.announced_in_syn = bytes.min(65535);
+    }
+
     /// Moves on by `step` (RFC 9293 figure 5).
     pub(crate) fn advance(&mut self, now: Instant, step: Step) {
         let after = self.state.after(step);

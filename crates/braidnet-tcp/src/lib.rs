@@ -50,6 +50,7 @@ mod reset;
 mod rtt;
 mod scoreboard;
 mod sender;
+mod setting;
 mod slow;
 mod state;
 mod tcb;
@@ -65,6 +66,7 @@ pub use config::{
 pub use output::{Outlet, Transmit};
 pub use reasons::DropReason;
 pub use reset::{Listen, listen, reset_for};
+pub use setting::Setting;
 pub use state::State;
 pub use tcb::{Status, Tcb};
 

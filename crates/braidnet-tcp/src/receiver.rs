@@ -97,6 +97,20 @@ impl<P: Payload> Receiver<P> {
         self.see_segments_of(0);
     }
 
+    /// We announce a segment size of `mss`. Before the handshake only.
+    pub(crate) fn limit_segments(&mut self, mss: u16) {
+        self.mss = u32::from(mss);
+        self.rcv_mss = self.mss.min(536);
+        self.see_segments_of(0);
+    }
+
+    /// The receive buffer is so large from now on; what has been announced stays announced.
+    pub(crate) fn set_buffer(&mut self, bytes: u32) {
+        self.buffer_bytes = bytes;
+        self.capacity = bytes.min(65535 << self.rcv_wind_shift);
+        self.see_segments_of(0);
+    }
+
     /// The peer sends segments of `len` bytes.
     #[inline(never)]
     fn see_segments_of(&mut self, len: u32) {

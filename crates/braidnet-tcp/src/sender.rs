@@ -139,6 +139,12 @@ impl Sender {
         self.snd_end += 1;
     }
 
+    /// The send buffer is so large from now on; one that is in use only grows, for its room has been promised.
+    pub(crate) fn set_buffer(&mut self, bytes: u32, in_use: bool) {
+        let least = if in_use { self.send_buffer_bytes } else { 0 };
+        self.send_buffer_bytes = bytes.max(least);
+    }
+
     /// Bytes of data in the caller's queue.
     pub(crate) fn queued(&self) -> u32 {
         self.data_end() - self.queue_front

@@ -47,6 +47,7 @@ impl<P: Payload> Tcb<P> {
 
     fn new(config: &Config, iss: SeqNumber, mss: u16, state: State, now: Instant) -> Tcb<P> {
         let config = config.bounded();
+        let mss = mss.min(config.maximum_segment);
         Tcb {
             sender: Sender::new(&config, iss, mss),
             receiver: Receiver::new(&config, mss),

@@ -16,6 +16,8 @@ pub struct StackConfig {
     pub memory_bytes: usize,
     /// Most connections, half-open and in TIME-WAIT included.
     pub connections: usize,
+    /// Most [sockets](crate::socket::Sockets) at a time.
+    pub sockets: usize,
     /// How many buckets connections are grouped in, 2 to 65,536.
     pub buckets: u32,
     /// How the TCP engine of every connection is set.
@@ -61,6 +63,7 @@ impl StackConfig {
             gateway: None,
             memory_bytes: 256 << 20,
             connections: 65_536,
+            sockets: 65_536,
             buckets: 256,
             tcp: braidnet_tcp::Config::default(),
             batch: 64,

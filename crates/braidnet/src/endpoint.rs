@@ -26,6 +26,8 @@ pub(crate) struct Endpoint {
     mss: usize,
     /// The segment that is being filled.
     filling: Option<Message>,
+    /// What does not fill a segment is held back.
+    pub(crate) corked: bool,
     /// It stands in the list of those with something to hand down.
     pub(crate) listed: bool,
     pub(crate) end_of_data: bool,
@@ -59,6 +61,7 @@ impl Endpoint {
             space: 0,
             mss: 0,
             filling: None,
+            corked: false,
             listed: false,
             end_of_data: false,
             is_unaccepted: false,
@@ -95,15 +98,17 @@ impl Endpoint {
         self.received_bytes
     }
 
-    /// Data has come.
+    /// Data has come; whether none was there.
     #[inline]
-    pub(crate) fn push(&mut self, message: Message) {
+    pub(crate) fn push(&mut self, message: Message) -> bool {
         self.received_bytes += message.total_len();
-        if self.front.is_none() {
+        let is_first = self.front.is_none();
+        if is_first {
             self.front = Some(message);
         } else {
             self.push_behind(message);
         }
+        is_first
     }
 
     /// Data has come, and what came before has not been read: little is put with it.
@@ -149,6 +154,23 @@ impl Endpoint {
             pool.free(spent);
         }
         copied
+    }
+
+    /// Copies received bytes out and leaves them; how many.
+    pub(crate) fn peek(&self, to: &mut [u8]) -> usize {
+        let mut copied = 0;
+        for message in self.front.iter().chain(&self.behind) {
+            let Some(room) = to.get_mut(copied..).filter(|room| !room.is_empty()) else {
+                break;
+            };
+            copied += message.copy_to_slice(room);
+        }
+        copied
+    }
+
+    /// Whether a segment is begun and not full.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.filling.is_some()
     }
 
     /// Takes the next received message out whole.
@@ -232,10 +254,12 @@ impl Endpoint {
         room <= self.mss / SLIVER
     }
 
-    /// Hands the segment that is being filled down as it is.
+    /// Hands the segment that is being filled down as it is, unless it is to be held back.
     #[inline]
     pub(crate) fn flush(&mut self, out: impl FnOnce(Message)) {
-        if let Some(segment) = self.filling.take() {
+        if !self.corked
+            && let Some(segment) = self.filling.take()
+        {
             out(segment);
         }
     }

@@ -15,6 +15,9 @@ pub(crate) struct Endpoints {
     slots: Vec<Vec<Option<Box<Endpoint>>>>,
     /// At most a few for each connection that the application knows of, and for as many that it does not as listeners let in.
     events: VecDeque<Event>,
+    /// Connections that have got something to read or room to send, for who [watches](Endpoints::watch).
+    stirred: VecDeque<Connection>,
+    is_watched: bool,
     /// What TCP has answered to the last request to open a connection: which it is, or the [detail](Control) of why there is none.
     pub(crate) opened: Option<Result<Connection, u32>>,
 }
@@ -25,6 +28,8 @@ impl Endpoints {
         Endpoints {
             slots: (0..buckets).map(|_| Vec::new()).collect(),
             events: VecDeque::new(),
+            stirred: VecDeque::new(),
+            is_watched: false,
             opened: None,
         }
     }
@@ -51,6 +56,17 @@ impl Endpoints {
         Some(event)
     }
 
+    /// From now on it is noted which connections have got something to read or room to send. Each stands there once for each
+    /// message from TCP that brought it, until it is taken.
+    pub(crate) fn watch(&mut self) {
+        self.is_watched = true;
+    }
+
+    /// The next connection that has got something to read or room to send.
+    pub(crate) fn stirred(&mut self) -> Option<Connection> {
+        self.stirred.pop_front()
+    }
+
     /// Forgets a connection, if it is still known under this number.
     pub(crate) fn remove(&mut self, connection: Connection) {
         if self.get(connection).is_some() {
@@ -66,7 +82,9 @@ impl Endpoints {
         if message.kind() != Kind::Data {
             self.told(connection, &message);
         } else if let Some(endpoint) = self.get(connection) {
-            endpoint.push(message);
+            if endpoint.push(message) && self.is_watched {
+                self.stirred.push_back(connection);
+            }
         } else if connection == ConnectionId::NONE {
             return Some(message);
         }
@@ -107,7 +125,12 @@ impl Endpoints {
                 };
                 self.events.push_back(event(connection));
             }
-            Verb::Space => endpoint.grant(control.value),
+            Verb::Space => {
+                endpoint.grant(control.value);
+                if self.is_watched {
+                    self.stirred.push_back(connection);
+                }
+            }
             Verb::EndOfData => {
                 endpoint.end_of_data = true;
                 self.events.push_back(Event::EndOfData(connection));

@@ -1,9 +1,10 @@
 //! A user-space TCP/IP stack whose process architecture is chosen at run time.
 //!
-//! Two faces, over the same protocol code:
+//! Three faces, over the same protocol code:
 //!
 //! - [`Stack`]: one processor that your own loop turns. No thread, no lock, no clock inside. TCP connections and
 //!   UDP ports.
+//! - [`socket::Sockets`]: TCP with the verbs, options, errors and readiness that POSIX has, over such a stack.
 //! - [`Server`]: services that run to completion on the stack's own processors, as many as you give it, under the
 //!   [`Architecture`] that you choose.
 //!
@@ -19,6 +20,7 @@ mod event;
 mod inboxes;
 mod server;
 mod services;
+pub mod socket;
 mod stack;
 mod wiring;
 

@@ -1,6 +1,7 @@
 //! A stack that its caller turns.
 
 mod datagrams;
+mod sockets;
 
 pub use datagrams::Received;
 
@@ -19,6 +20,7 @@ use braidnet_stream::{
     Buckets, Claims, Cluster, ConnectionId, Control, Direction, Next, Processor, Reserve, Tail,
     Verb,
 };
+use braidnet_tcp::Setting;
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::time::{Duration, Instant};
 use core::mem;
@@ -191,6 +193,14 @@ impl Stack {
     /// # Errors
     /// If no source port is left, or no room for another connection.
     pub fn connect(&mut self, to: SocketAddr) -> Result<Connection, ConnectError> {
+        self.connect_set(to, &[])
+    }
+
+    fn connect_set(
+        &mut self,
+        to: SocketAddr,
+        settings: &[Setting],
+    ) -> Result<Connection, ConnectError> {
         if matches!(to.ip(), IpAddr::V6(_)) {
             return Err(ConnectError::NotIpv4);
         }
@@ -203,7 +213,7 @@ impl Stack {
                 local_port: port,
                 remote_port: to.port(),
             };
-            if let Some(connection) = self.try_connect(tuple)? {
+            if let Some(connection) = self.try_connect(tuple, settings)? {
                 return Ok(connection);
             }
         }
@@ -211,7 +221,11 @@ impl Stack {
     }
 
     /// `None` if the tuple is taken, or its bucket full.
-    fn try_connect(&mut self, tuple: Tuple) -> Result<Option<Connection>, ConnectError> {
+    fn try_connect(
+        &mut self,
+        tuple: Tuple,
+        settings: &[Setting],
+    ) -> Result<Option<Connection>, ConnectError> {
         let (bucket, _) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
         let message = {
             let pool = self.cluster.pool();
@@ -227,6 +241,9 @@ impl Stack {
         self.pass_alone(message);
         match self.endpoints.opened {
             Some(Ok(connection)) => {
+                for setting in settings {
+                    self.set(connection, *setting);
+                }
                 self.ask(connection, Control::new(Verb::Start));
                 Ok(Some(connection))
             }

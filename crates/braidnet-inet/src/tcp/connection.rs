@@ -7,7 +7,7 @@ use super::{NO_BUFFER, NOT_SENDABLE, RETRANSMITTED, SEGMENTS_OUT};
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Kind, Message};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
-use braidnet_tcp::{Outlet, Payload, Sink, Tcb, Transmit};
+use braidnet_tcp::{Outlet, Payload, Setting, Sink, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 
@@ -20,6 +20,11 @@ pub(super) struct Connection {
     pub(super) sending: SendQueue,
     /// Bytes freed since the head was last told.
     pub(super) unreported_space: u32,
+    /// How many bytes must have come free in the send buffer that the head is told of them: a quarter of it. Less may stay
+    /// untold for good, even once all is acknowledged: telling of it then would cost a message for every short exchange. So
+    /// more than three quarters of the buffer are free for certain sooner or later, and whoever waits for more in one piece
+    /// waits in vain; [`Verb::Space`] says so.
+    pub(super) worthwhile: u32,
     /// Bytes delivered so far: where in the stream the next delivery stands.
     pub(super) delivered: u64,
     /// In its listener's queue of those that are half-open, then of those that are not accepted yet; given back when the
@@ -104,12 +109,33 @@ impl Connection {
         (&mut self.tcb, sink)
     }
 
-    /// Lets go of the `acked` bytes that the peer has acknowledged; whether `worthwhile` bytes or more have come free since the head was told.
+    /// Lets go of the `acked` bytes that the peer has acknowledged; whether enough has come free since the head was told.
     #[inline]
-    pub(super) fn release(&mut self, acked: u32, worthwhile: u32) -> bool {
+    pub(super) fn release(&mut self, acked: u32) -> bool {
         self.sending.release(acked);
         self.unreported_space += acked;
-        self.unreported_space >= worthwhile
+        self.unreported_space >= self.worthwhile
+    }
+
+    /// Sets the connection otherwise; [`Control`]'s two words say what. How many more bytes the head may send than it knows.
+    #[cold]
+    pub(super) fn set(&mut self, which: u32, value: u64) -> u32 {
+        let Some(setting) = Setting::from_words(which, value) else {
+            debug_assert!(false, "a setting that no engine knows");
+            return 0;
+        };
+        let before = self.tcb.send_space();
+        self.tcb.set(setting);
+        let after = self.tcb.send_space();
+        if let Setting::SendBuffer(bytes) = setting {
+            self.worthwhile = bytes / 4;
+        }
+        let is_told = self.announced && self.tcb.state().is_synchronized();
+        if is_told {
+            after.saturating_sub(before)
+        } else {
+            0
+        }
     }
 
     /// What tells that it is gone.

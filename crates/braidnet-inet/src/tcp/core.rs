@@ -96,7 +96,7 @@ impl Tcp {
             }
             let (tcb, mut sink) = connection.deliver(cx);
             let acked = tcb.take_expected(now, expected, Some(Segment::new(message)), &mut sink);
-            if acked > 0 && connection.release(acked, self.worthwhile()) {
+            if acked > 0 && connection.release(acked) {
                 self.report_space(slot, table, cx);
             }
             return None;
@@ -240,6 +240,13 @@ impl Tcp {
             }
             Verb::Abort => connection.tcb.abort(),
             Verb::Accepted => connection.place = None,
+            Verb::Set => {
+                let more = connection.set(control.detail, control.value);
+                if more > 0 {
+                    let space = Control::new(Verb::Space).value(u64::from(more));
+                    tell(space, id, table, cx);
+                }
+            }
             _ => {}
         }
     }
@@ -303,15 +310,6 @@ impl Tcp {
         }
     }
 
-    /// How many bytes must have come free in the send buffer that the head is told of them: a quarter of it. Less may stay
-    /// untold for good, even once all is acknowledged: telling of it then would cost a message for every short exchange. So
-    /// more than three quarters of the buffer are free for certain sooner or later, and whoever waits for more in one piece
-    /// waits in vain; [`Verb::Space`] says so.
-    #[inline]
-    fn worthwhile(&self) -> u32 {
-        self.config.engine.send_buffer_bytes / 4
-    }
-
     /// Tells the head of all the room there is.
     #[inline(never)]
     fn report_space(&self, slot: usize, table: &mut Table, cx: &mut Context<'_>) {
@@ -340,7 +338,7 @@ impl Tcp {
             && let Some(connection) = table.connection(slot)
         {
             let acked = connection.tcb.take_acked();
-            if connection.release(acked, self.worthwhile()) {
+            if connection.release(acked) {
                 self.report_space(slot, table, cx);
             }
         }

@@ -4,8 +4,9 @@
 //! Their limits hold for the whole stack, so the counts are atomic and shared.
 
 use super::{ACCEPT_QUEUE_FULL, SYN_QUEUE_FULL};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use braidnet_stream::Counter;
+use braidnet_tcp::Config;
 use braidnet_wire::address::Address;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -27,6 +28,8 @@ pub struct Listener {
     backlog: u32,
     half_open: AtomicU32,
     unaccepted: AtomicU32,
+    /// How its connections are set; `None`: as all of the stack's.
+    engine: ArcSwapOption<Config>,
 }
 
 /// Why a port cannot be listened on.
@@ -80,6 +83,7 @@ impl Listeners {
                     backlog: backlog.max(1),
                     half_open: AtomicU32::new(0),
                     unaccepted: AtomicU32::new(0),
+                    engine: ArcSwapOption::empty(),
                 }));
             }
             all
@@ -89,6 +93,19 @@ impl Listeners {
         } else {
             Ok(())
         }
+    }
+
+    /// Has the connections that a listener takes from now on set like this, and not as all of the stack's; whether there is such a
+    /// listener, of exactly this address.
+    pub fn configure(&self, address: Option<Address>, port: u16, engine: &Config) -> bool {
+        let all = self.all.load();
+        let listener = all
+            .iter()
+            .find(|listener| listener.port == port && listener.address == address);
+        if let Some(listener) = listener {
+            listener.engine.store(Some(Arc::new(*engine)));
+        }
+        listener.is_some()
     }
 
     /// Stops listening; connections that exist go on.
@@ -143,6 +160,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// How the listener has its connections set, where they are not set as all of the stack's.
+    pub(super) fn engine(&self) -> Option<Arc<Config>> {
+        self.listener.engine.load_full()
+    }
+
     /// A place for a SYN.
     ///
     /// # Errors

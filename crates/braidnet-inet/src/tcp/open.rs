@@ -164,7 +164,9 @@ impl Tcp {
         let iss =
             braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
         let iss = used.map_or(iss, |used| iss.latest(used));
-        let mut tcb = Tcb::accept(&self.config.engine, iss, self.mss(), &arrival.header, now);
+        let own = place.engine();
+        let engine = own.as_deref().unwrap_or(&self.config.engine);
+        let mut tcb = Tcb::accept(engine, iss, self.mss(), &arrival.header, now);
         tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
         tcb.share_allowance(&self.out_of_order);
         let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
@@ -275,6 +277,8 @@ fn fresh(
     tcb: Tcb<Segment>,
     charge: Charge,
 ) -> Connection {
+    // Nothing is queued yet: the space is the whole buffer.
+    let worthwhile = tcb.send_space() / 4;
     Connection {
         id,
         tuple,
@@ -282,6 +286,7 @@ fn fresh(
         tcb,
         sending: SendQueue::default(),
         unreported_space: 0,
+        worthwhile,
         delivered: 0,
         place: None,
         announced: false,

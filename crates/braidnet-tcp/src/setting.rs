@@ -1,0 +1,150 @@
+//! What can be chosen for a single connection.
+
+use crate::{Config, MAX_WINDOW_BYTES, Payload, Tcb};
+
+/// One choice for a single connection, or for those that a listener takes, in place of what [`Config`] says for all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// [`Config::nagle`]; at any time.
+    Nagle(bool),
+    /// [`Config::maximum_segment`]; before the first segment is sent, later without effect.
+    MaximumSegment(u16),
+    /// [`Config::receive_buffer_bytes`]. Before the first segment is sent it decides on the window scale, too; later the window
+    /// follows as far as that scale can say, and never moves back.
+    ReceiveBuffer(u32),
+    /// [`Config::send_buffer_bytes`]; once the application has been told what room there is, only for more.
+    SendBuffer(u32),
+}
+
+impl Setting {
+    /// The setting as two words, for messages that carry such: which it is, and its value.
+    pub fn words(self) -> (u32, u64) {
+        match self {
+            Setting::Nagle(on) => (1, on.into()),
+            Setting::MaximumSegment(bytes) => (2, bytes.into()),
+            Setting::ReceiveBuffer(bytes) => (3, bytes.into()),
+            Setting::SendBuffer(bytes) => (4, bytes.into()),
+        }
+    }
+
+    /// The setting that [`words`](Setting::words) has made these of; `None` if it has not. A value past its type's range counts
+    /// as the end of that.
+    pub fn from_words(which: u32, value: u64) -> Option<Setting> {
+        let bytes = u32::try_from(value).unwrap_or(u32::MAX);
+        Some(match which {
+            1 => Setting::Nagle(value != 0),
+            2 => Setting::MaximumSegment(u16::try_from(value).unwrap_or(u16::MAX)),
+            3 => Setting::ReceiveBuffer(bytes),
+            4 => Setting::SendBuffer(bytes),
+            _ => return None,
+        })
+    }
+
+    /// Chooses this in `config`.
+    pub fn apply(self, config: &mut Config) {
+        match self {
+            Setting::Nagle(on) => config.nagle = on,
+            Setting::MaximumSegment(bytes) => config.maximum_segment = bytes,
+            Setting::ReceiveBuffer(bytes) => config.receive_buffer_bytes = bytes,
+            Setting::SendBuffer(bytes) => config.send_buffer_bytes = bytes,
+        }
+    }
+}
+
+impl<P: Payload> Tcb<P> {
+    /// Changes how this connection is set, as far as it still can be; each [`Setting`] says.
+    pub fn set(&mut self, setting: Setting) {
+        let begun = self.connection.handshakes_sent > 0;
+        match setting {
+            Setting::Nagle(on) => self.sender.nagle = on,
+            Setting::MaximumSegment(bytes) if !begun => {
+                let mss = self.connection.limit_segments(bytes);
+                self.receiver.limit_segments(mss);
+            }
+            Setting::MaximumSegment(_) => {}
+            Setting::ReceiveBuffer(bytes) => {
+                let bytes = bytes.clamp(1, MAX_WINDOW_BYTES);
+                self.receiver.set_buffer(bytes);
+                if !begun {
+                    self.connection.set_receive_buffer(bytes);
+                }
+            }
+            Setting::SendBuffer(bytes) => {
+                let bytes = bytes.clamp(1, MAX_WINDOW_BYTES);
+                self.sender
+                    .set_buffer(bytes, self.connection.state.is_synchronized());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bytes;
+    use braidnet_wire::seq::SeqNumber;
+    use braidnet_wire::time::Instant;
+
+    const ALL: [Setting; 4] = [
+        Setting::Nagle(false),
+        Setting::MaximumSegment(700),
+        Setting::ReceiveBuffer(9_000),
+        Setting::SendBuffer(7_000),
+    ];
+
+    fn connection(config: &Config) -> Tcb<Bytes> {
+        Tcb::connect(config, SeqNumber::new(1), 1460, Instant::ZERO)
+    }
+
+    fn syn(tcb: &mut Tcb<Bytes>) -> (u16, u16, u8) {
+        let syn = tcb.poll_transmit(Instant::ZERO, |_, _| 0).expect("a SYN");
+        (syn.header.mss, syn.header.window, syn.header.window_scale)
+    }
+
+    #[test]
+    fn every_setting_travels_in_two_words() {
+        for setting in ALL {
+            let (which, value) = setting.words();
+            assert_eq!(Setting::from_words(which, value), Some(setting));
+        }
+        assert_eq!(Setting::from_words(0, 1), None);
+        let most = Setting::from_words(2, u64::MAX);
+        assert_eq!(most, Some(Setting::MaximumSegment(u16::MAX)));
+    }
+
+    #[test]
+    fn set_before_the_syn_it_is_as_if_configured() {
+        let mut config = Config::default();
+        let mut late = connection(&config);
+        for setting in ALL {
+            setting.apply(&mut config);
+            late.set(setting);
+        }
+        let mut early = connection(&config);
+        assert_eq!(syn(&mut late), (700, 9_000, 0));
+        assert_eq!(syn(&mut early), (700, 9_000, 0));
+        assert_eq!((late.send_space(), early.send_space()), (7_000, 7_000));
+    }
+
+    #[test]
+    fn after_the_syn_the_scale_is_what_was_offered() {
+        let mut tcb = connection(&Config::default());
+        let (_, _, scale) = syn(&mut tcb);
+        tcb.set(Setting::ReceiveBuffer(1 << 30));
+        tcb.set(Setting::MaximumSegment(700));
+        assert_eq!(tcb.connection.config.wanted_shift(), scale);
+        assert_eq!(tcb.mss(), 1460);
+    }
+
+    #[test]
+    fn a_send_buffer_in_use_only_grows() {
+        let mut tcb = connection(&Config::default());
+        tcb.set(Setting::SendBuffer(5_000));
+        assert_eq!(tcb.send_space(), 5_000);
+        tcb.connection.state = crate::State::Established;
+        tcb.set(Setting::SendBuffer(4_000));
+        assert_eq!(tcb.send_space(), 5_000);
+        tcb.set(Setting::SendBuffer(6_000));
+        assert_eq!(tcb.send_space(), 6_000);
+    }
+}

@@ -1,0 +1,145 @@
+//! What a socket's verbs answer when they do not do what they were asked for, in the words of the system's `errno`.
+
+use crate::error::{CloseReason, ConnectError};
+
+/// Why a verb of [`Sockets`](super::Sockets) has not done what it was asked for, or what has befallen a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum SocketError {
+    /// There is no socket of this number.
+    #[error("there is no such socket")]
+    BadSocket,
+    /// As many sockets are open as may be.
+    #[error("no more sockets can be opened")]
+    TooMany,
+    /// The socket is not in a state for this, or a value makes no sense.
+    #[error("the socket is not in a state for this, or the value makes no sense")]
+    Invalid,
+    /// Somebody has the address and port.
+    #[error("the address is in use")]
+    AddressInUse,
+    /// The address is not one of the stack's, or no port is left.
+    #[error("the address is not one of this stack's, or no port is left")]
+    AddressNotAvailable,
+    /// The stack speaks IPv4 only.
+    #[error("this stack speaks IPv4 only")]
+    FamilyNotSupported,
+    /// The connection is being opened.
+    #[error("the connection is being opened")]
+    InProgress,
+    /// It was being opened before.
+    #[error("the connection is being opened already")]
+    Already,
+    /// It is connected.
+    #[error("the socket is connected already")]
+    Connected,
+    /// It is not connected.
+    #[error("the socket is not connected")]
+    NotConnected,
+    /// Nothing can be done now without waiting.
+    #[error("nothing can be done now without waiting")]
+    WouldBlock,
+    /// Nobody listens there.
+    #[error("the peer has refused the connection")]
+    Refused,
+    /// The peer has reset the connection.
+    #[error("the peer has reset the connection")]
+    Reset,
+    /// The opening was given up.
+    #[error("the connection was given up")]
+    Aborted,
+    /// The peer does not answer.
+    #[error("the peer does not answer")]
+    TimedOut,
+    /// This side sends no more, or the connection is gone.
+    #[error("nothing can be sent any more")]
+    BrokenPipe,
+    /// The stack's memory is used up.
+    #[error("the stack's memory is used up")]
+    NoMemory,
+    /// No such option.
+    #[error("there is no such option")]
+    NoSuchOption,
+}
+
+impl SocketError {
+    /// Every error.
+    pub const ALL: [SocketError; 18] = [
+        SocketError::BadSocket,
+        SocketError::TooMany,
+        SocketError::Invalid,
+        SocketError::AddressInUse,
+        SocketError::AddressNotAvailable,
+        SocketError::FamilyNotSupported,
+        SocketError::InProgress,
+        SocketError::Already,
+        SocketError::Connected,
+        SocketError::NotConnected,
+        SocketError::WouldBlock,
+        SocketError::Refused,
+        SocketError::Reset,
+        SocketError::Aborted,
+        SocketError::TimedOut,
+        SocketError::BrokenPipe,
+        SocketError::NoMemory,
+        SocketError::NoSuchOption,
+    ];
+
+    /// The name that POSIX gives it (IEEE 1003.1 §2.3).
+    pub const fn errno_name(self) -> &'static str {
+        match self {
+            SocketError::BadSocket => "EBADF",
+            SocketError::TooMany => "EMFILE",
+            SocketError::Invalid => "EINVAL",
+            SocketError::AddressInUse => "EADDRINUSE",
+            SocketError::AddressNotAvailable => "EADDRNOTAVAIL",
+            SocketError::FamilyNotSupported => "EAFNOSUPPORT",
+            SocketError::InProgress => "EINPROGRESS",
+            SocketError::Already => "EALREADY",
+            SocketError::Connected => "EISCONN",
+            SocketError::NotConnected => "ENOTCONN",
+            SocketError::WouldBlock => "EAGAIN",
+            SocketError::Refused => "ECONNREFUSED",
+            SocketError::Reset => "ECONNRESET",
+            SocketError::Aborted => "ECONNABORTED",
+            SocketError::TimedOut => "ETIMEDOUT",
+            SocketError::BrokenPipe => "EPIPE",
+            SocketError::NoMemory => "ENOBUFS",
+            SocketError::NoSuchOption => "ENOPROTOOPT",
+        }
+    }
+
+    /// What the end of a connection leaves on its socket; `None` if both sides finished.
+    pub(super) fn of_end(reason: CloseReason, in_close_wait: bool) -> Option<SocketError> {
+        match reason {
+            CloseReason::Closed => None,
+            // The peer has sent all it will: only who sends has lost something.
+            CloseReason::Reset if in_close_wait => Some(SocketError::BrokenPipe),
+            CloseReason::Reset => Some(SocketError::Reset),
+            CloseReason::TimedOut => Some(SocketError::TimedOut),
+            CloseReason::Refused => Some(SocketError::Refused),
+            CloseReason::NoRoom => Some(SocketError::NoMemory),
+        }
+    }
+}
+
+impl From<ConnectError> for SocketError {
+    fn from(error: ConnectError) -> SocketError {
+        match error {
+            ConnectError::NotIpv4 => SocketError::FamilyNotSupported,
+            ConnectError::NoPort => SocketError::AddressNotAvailable,
+            ConnectError::NoMemory => SocketError::NoMemory,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_error_has_a_name_of_its_own() {
+        let names: BTreeSet<_> = SocketError::ALL.map(SocketError::errno_name).into();
+        assert_eq!(names.len(), SocketError::ALL.len());
+    }
+}

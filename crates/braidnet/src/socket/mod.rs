@@ -1,0 +1,300 @@
+//! Sockets without a face: the state that types shaped like std's or tokio's are worn over.
+//!
+//! [`Sockets`] puts the verbs of POSIX, with the meaning that Linux gives them for TCP, over a caller-turned
+//! [`Stack`]. Nothing blocks: what would says [`SocketError::WouldBlock`] or [`SocketError::InProgress`], and
+//! [`Sockets::readiness`] says what would not. Whoever wants to block waits for readiness, as [`Shared`] does with a lock and a
+//! condition; whoever polls asks [`Sockets::changed`] which sockets to look at.
+//!
+//! What it refuses: UDP (the stack's own [`bind`](Stack::bind) has it), IPv6 as long as the stack has none, and options that
+//! [`SocketOption`] does not list.
+
+mod error;
+mod options;
+mod readiness;
+mod shared;
+mod table;
+#[cfg(test)]
+mod tests;
+mod told;
+mod verbs;
+
+pub use error::SocketError;
+pub use options::{OptionName, SocketOption};
+pub use readiness::Readiness;
+pub use shared::Shared;
+pub use table::Socket;
+
+use crate::config::StackConfig;
+use crate::error::StackError;
+use crate::stack::{Connection, Stack};
+use braidnet_device::Device;
+use braidnet_stream::Next;
+use braidnet_wire::address::Address;
+use braidnet_wire::time::{Duration, Instant};
+use core::net::SocketAddr;
+use options::Options;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use table::{Entry, Role, Table};
+
+/// How long a corked socket holds back what does not fill a segment, as Linux does.
+const CORKED_FOR: Duration = Duration::from_millis(200);
+
+/// TCP sockets, turned by whoever owns them: no thread, no lock, no clock of its own.
+///
+/// What is asked for leaves with the next [`turn`](Sockets::turn).
+///
+/// ```
+/// use braidnet::device::{memory, Capabilities};
+/// use braidnet::socket::{Readiness, SocketError, Sockets};
+/// use braidnet::{Instant, StackConfig};
+///
+/// let (here, there) = memory::wire(Capabilities::ip(1500), 64);
+/// let mut client = Sockets::new(&StackConfig::new("10.0.0.1".parse()?), here)?;
+/// let mut server = Sockets::new(&StackConfig::new("10.0.0.2".parse()?), there)?;
+///
+/// let listener = server.socket()?;
+/// server.bind(listener, "0.0.0.0:7".parse()?)?;
+/// server.listen(listener, 16)?;
+/// let call = client.socket()?;
+/// assert_eq!(client.connect(call, "10.0.0.2:7".parse()?), Err(SocketError::InProgress));
+/// for _ in 0..4 {
+///     client.turn(Instant::ZERO);
+///     server.turn(Instant::ZERO);
+/// }
+/// assert_eq!(client.readiness(call)?, Readiness::WRITABLE);
+/// client.send(call, b"hello")?;
+/// client.turn(Instant::ZERO);
+/// server.turn(Instant::ZERO);
+/// let (answer, from) = server.accept(listener)?;
+/// assert_eq!(from.ip().to_string(), "10.0.0.1");
+/// let mut heard = [0; 16];
+/// assert_eq!(server.recv(answer, &mut heard)?, 5);
+/// assert_eq!(&heard[..5], b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Sockets {
+    stack: Stack,
+    /// How every connection is set unless its socket says otherwise.
+    common: braidnet_tcp::Config,
+    /// The stack's addresses.
+    addresses: Vec<Address>,
+    table: Table,
+    by_connection: HashMap<Connection, Socket>,
+    listeners: Vec<Socket>,
+    /// Sockets that hold something back, and until when.
+    corked: BTreeSet<(Instant, Socket)>,
+    changed: VecDeque<Socket>,
+    changes: u64,
+    now: Instant,
+    counts: Counts,
+}
+
+/// What happened to connections that no socket has.
+#[derive(Default)]
+struct Counts {
+    /// Sockets that could not be opened for their number.
+    table_full: u64,
+    /// Connections that were dead in a listener's queue when it was full, and were let go of unheard.
+    dead_unaccepted: u64,
+    /// Connections reset since nobody listened any more when they were established.
+    unwanted: u64,
+}
+
+/// Which directions [`Sockets::shutdown`] ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// Receiving: what has come can be read, and then comes the end. The peer hears nothing of it.
+    Read,
+    /// Sending: what was sent still goes, then a FIN.
+    Write,
+    /// Both.
+    Both,
+}
+
+impl How {
+    const fn reads(self) -> bool {
+        matches!(self, How::Read | How::Both)
+    }
+
+    const fn writes(self) -> bool {
+        matches!(self, How::Write | How::Both)
+    }
+}
+
+impl Sockets {
+    /// Sockets on `device`; at most [`StackConfig::sockets`] at a time.
+    ///
+    /// # Errors
+    /// As [`Stack::new`].
+    pub fn new(config: &StackConfig, device: impl Device) -> Result<Sockets, StackError> {
+        let mut stack = Stack::new(config, device)?;
+        stack.watch();
+        let addresses = config.addresses.iter();
+        Ok(Sockets {
+            stack,
+            common: config.tcp,
+            addresses: addresses.map(|(address, _)| (*address).into()).collect(),
+            table: Table::new(config.sockets),
+            by_connection: HashMap::new(),
+            listeners: Vec::new(),
+            corked: BTreeSet::new(),
+            changed: VecDeque::new(),
+            changes: 0,
+            now: Instant::ZERO,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Carries everything forward at time `now`, as [`Stack::turn`] does.
+    pub fn turn(&mut self, now: Instant) -> Next {
+        self.now = now;
+        self.uncork_due();
+        let next = self.stack.turn(now);
+        let next = match self.take_events() {
+            true => Next::Again,
+            false => next,
+        };
+        match self.corked.first() {
+            Some((at, _)) => next.sooner(Next::At(*at)),
+            None => next,
+        }
+    }
+
+    /// What can be done with a socket without waiting, as poll(2) on Linux says it.
+    ///
+    /// # Errors
+    /// If there is no such socket.
+    pub fn readiness(&mut self, socket: Socket) -> Result<Readiness, SocketError> {
+        let entry = self.table.get(socket)?;
+        let mut ready = Readiness::empty();
+        if entry.error.is_some() {
+            ready |= Readiness::ERROR;
+        }
+        match &entry.role {
+            Role::Idle => ready |= Readiness::WRITABLE | Readiness::HANG_UP,
+            Role::Failed => ready |= OVER,
+            Role::Opening(..) => {}
+            Role::Listening(listening) if listening.queue.is_empty() => {}
+            Role::Listening(_) => ready |= Readiness::READABLE,
+            Role::Open(connection, _) => {
+                let (read_shut, write_shut) = (entry.read_shut, entry.write_shut);
+                let state = self.stack.standing(*connection);
+                let no_more_in = read_shut || state.end_of_data || state.is_gone;
+                let no_more_out = write_shut || state.is_gone;
+                if no_more_in {
+                    ready |= Readiness::READABLE | Readiness::READ_HANG_UP;
+                }
+                if no_more_in && no_more_out {
+                    ready |= Readiness::HANG_UP;
+                }
+                ready.set(Readiness::WRITABLE, no_more_out || state.space > 0);
+                if state.readable > 0 {
+                    ready |= Readiness::READABLE;
+                }
+            }
+        }
+        Ok(ready)
+    }
+
+    /// A socket whose readiness may have changed since it was last told here, each once however much has happened. For whoever
+    /// waits for many; the list is as long as the sockets are many at most.
+    pub fn changed(&mut self) -> Option<Socket> {
+        loop {
+            let socket = self.changed.pop_front()?;
+            if let Ok(entry) = self.table.get(socket) {
+                entry.is_changed = false;
+                return Some(socket);
+            }
+        }
+    }
+
+    /// How often the readiness of any socket may have changed: while this stays the same, nobody who waits need look again.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Takes what has befallen the socket and nobody has heard of yet (`SO_ERROR`).
+    ///
+    /// # Errors
+    /// If there is no such socket.
+    pub fn take_error(&mut self, socket: Socket) -> Result<Option<SocketError>, SocketError> {
+        Ok(self.table.get(socket)?.error.take())
+    }
+
+    /// The address and port of this side: what it is bound to or connected from; unspecified and 0 if neither.
+    ///
+    /// # Errors
+    /// If there is no such socket.
+    pub fn local_address(&mut self, socket: Socket) -> Result<SocketAddr, SocketError> {
+        let nowhere = (Address::v4([0; 4]), 0);
+        let (address, port) = self.table.get(socket)?.place().unwrap_or(nowhere);
+        Ok(SocketAddr::new(address.into(), port))
+    }
+
+    /// The address and port of the peer.
+    ///
+    /// # Errors
+    /// If the socket is not connected, or there is none.
+    pub fn peer_address(&mut self, socket: Socket) -> Result<SocketAddr, SocketError> {
+        match &self.table.get(socket)?.role {
+            Role::Open(connection, tuple) if !self.stack.standing(*connection).is_gone => {
+                Ok(SocketAddr::new(tuple.remote.into(), tuple.remote_port))
+            }
+            _ => Err(SocketError::NotConnected),
+        }
+    }
+
+    /// Bytes that can be received now (`SIOCINQ`).
+    ///
+    /// # Errors
+    /// If the socket listens, or there is none.
+    pub fn readable_bytes(&mut self, socket: Socket) -> Result<usize, SocketError> {
+        match &self.table.get(socket)?.role {
+            Role::Listening(_) => Err(SocketError::Invalid),
+            Role::Open(connection, _) => Ok(self.stack.standing(*connection).readable),
+            _ => Ok(0),
+        }
+    }
+
+    /// Every counter that is not zero: the stack's, and those of sockets as `socket.name`.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        let mut all = self.stack.counters();
+        let own = [
+            ("socket.table_full", self.counts.table_full),
+            ("socket.dead_unaccepted", self.counts.dead_unaccepted),
+            ("socket.unwanted", self.counts.unwanted),
+        ];
+        let own = own.into_iter().filter(|(_, count)| *count > 0);
+        all.extend(own.map(|(name, count)| (name.to_owned(), count)));
+        all
+    }
+
+    /// The stack below, for what sockets do not have.
+    pub fn stack(&mut self) -> &mut Stack {
+        &mut self.stack
+    }
+
+    /// A socket of this role, counted if there is no room.
+    fn insert(&mut self, role: Role, options: Options) -> Result<Socket, SocketError> {
+        let socket = self.table.insert(Entry::new(role, options));
+        self.counts.table_full += u64::from(socket.is_err());
+        socket
+    }
+
+    /// The readiness of a socket may have changed.
+    fn note_change(&mut self, socket: Socket) {
+        self.changes += 1;
+        if let Ok(entry) = self.table.get(socket)
+            && !entry.is_changed
+        {
+            entry.is_changed = true;
+            self.changed.push_back(socket);
+        }
+    }
+}
+
+/// What is ready when there is no connection any more.
+const OVER: Readiness = Readiness::READABLE
+    .union(Readiness::WRITABLE)
+    .union(Readiness::HANG_UP)
+    .union(Readiness::READ_HANG_UP);

@@ -1,0 +1,221 @@
+//! How a socket is set.
+
+use super::error::SocketError;
+use braidnet_tcp::{Config, MAX_WINDOW_BYTES, Setting};
+use braidnet_wire::time::Duration;
+
+/// An option of a socket and its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SocketOption {
+    /// Whether the port may be bound by others who allow it, too, as long as nobody listens there (`SO_REUSEADDR`). What is in
+    /// TIME-WAIT is in nobody's way in any case.
+    ReuseAddress(bool),
+    /// Whether small segments leave at once (`TCP_NODELAY`; RFC 9293 §3.7.4).
+    NoDelay(bool),
+    /// Whether what does not fill a segment is held back until it does, or for 200 ms, or until this is taken back (`TCP_CORK`).
+    Cork(bool),
+    /// Upper bound of the segment size that is announced and sent, 88 to 32,767 bytes (`TCP_MAXSEG`; RFC 9293 §3.7.1). Before the
+    /// connection.
+    MaximumSegment(u16),
+    /// `Some(0)`: closing resets the connection. Any other time is for whoever waits for a close: the socket does not wait
+    /// (`SO_LINGER`).
+    Linger(Option<Duration>),
+    /// Bytes that may wait to be received; the window, therefore (`SO_RCVBUF`).
+    ReceiveBuffer(u32),
+    /// Bytes that may wait to be acknowledged (`SO_SNDBUF`). While connected it only grows.
+    SendBuffer(u32),
+}
+
+/// An option, without a value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OptionName {
+    /// [`SocketOption::ReuseAddress`].
+    ReuseAddress,
+    /// [`SocketOption::NoDelay`].
+    NoDelay,
+    /// [`SocketOption::Cork`].
+    Cork,
+    /// [`SocketOption::MaximumSegment`].
+    MaximumSegment,
+    /// [`SocketOption::Linger`].
+    Linger,
+    /// [`SocketOption::ReceiveBuffer`].
+    ReceiveBuffer,
+    /// [`SocketOption::SendBuffer`].
+    SendBuffer,
+}
+
+/// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/tcp.h`).
+const NUMBERS: [(i32, i32, OptionName); 7] = [
+    (1, 2, OptionName::ReuseAddress),
+    (1, 7, OptionName::SendBuffer),
+    (1, 8, OptionName::ReceiveBuffer),
+    (1, 13, OptionName::Linger),
+    (6, 1, OptionName::NoDelay),
+    (6, 2, OptionName::MaximumSegment),
+    (6, 3, OptionName::Cork),
+];
+
+impl OptionName {
+    /// The option that setsockopt(2) knows by these numbers on Linux.
+    ///
+    /// # Errors
+    /// [`SocketError::NoSuchOption`] if sockets here have none.
+    pub fn from_numbers(level: i32, name: i32) -> Result<OptionName, SocketError> {
+        let known = NUMBERS
+            .into_iter()
+            .find(|known| (known.0, known.1) == (level, name));
+        known
+            .map(|(_, _, option)| option)
+            .ok_or(SocketError::NoSuchOption)
+    }
+}
+
+/// The least segment size that may be asked for; see `docs/rfc-departures.md`.
+const LEAST_SEGMENT: u16 = 88;
+/// The greatest, as Linux has it.
+const GREATEST_SEGMENT: u16 = 32_767;
+
+/// All options of one socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Options {
+    pub(super) reuse_address: bool,
+    pub(super) cork: bool,
+    pub(super) linger: Option<Duration>,
+    /// What the engine is to know.
+    pub(super) engine: Config,
+}
+
+impl Options {
+    pub(super) fn new(engine: &Config) -> Options {
+        Options {
+            reuse_address: false,
+            cork: false,
+            linger: None,
+            engine: *engine,
+        }
+    }
+
+    /// Notes an option; what the engine has to be told, if anything.
+    pub(super) fn set(&mut self, option: SocketOption) -> Result<Option<Setting>, SocketError> {
+        let setting = match option {
+            SocketOption::ReuseAddress(on) => {
+                self.reuse_address = on;
+                return Ok(None);
+            }
+            SocketOption::Cork(on) => {
+                self.cork = on;
+                return Ok(None);
+            }
+            SocketOption::Linger(time) => {
+                self.linger = time;
+                return Ok(None);
+            }
+            SocketOption::NoDelay(on) => Setting::Nagle(!on),
+            SocketOption::MaximumSegment(bytes) => {
+                if !(LEAST_SEGMENT..=GREATEST_SEGMENT).contains(&bytes) {
+                    return Err(SocketError::Invalid);
+                }
+                Setting::MaximumSegment(bytes)
+            }
+            SocketOption::ReceiveBuffer(bytes) => {
+                Setting::ReceiveBuffer(bytes.clamp(1, MAX_WINDOW_BYTES))
+            }
+            SocketOption::SendBuffer(bytes) => {
+                Setting::SendBuffer(bytes.clamp(1, MAX_WINDOW_BYTES))
+            }
+        };
+        setting.apply(&mut self.engine);
+        Ok(Some(setting))
+    }
+
+    pub(super) fn get(&self, name: OptionName) -> SocketOption {
+        match name {
+            OptionName::ReuseAddress => SocketOption::ReuseAddress(self.reuse_address),
+            OptionName::NoDelay => SocketOption::NoDelay(!self.engine.nagle),
+            OptionName::Cork => SocketOption::Cork(self.cork),
+            OptionName::MaximumSegment => SocketOption::MaximumSegment(self.engine.maximum_segment),
+            OptionName::Linger => SocketOption::Linger(self.linger),
+            OptionName::ReceiveBuffer => {
+                SocketOption::ReceiveBuffer(self.engine.receive_buffer_bytes)
+            }
+            OptionName::SendBuffer => SocketOption::SendBuffer(self.engine.send_buffer_bytes),
+        }
+    }
+
+    /// What an engine that is set as `common` has to be told to be set like this.
+    pub(super) fn settings(&self, common: &Config) -> Vec<Setting> {
+        let own = &self.engine;
+        let all = [
+            (own.nagle != common.nagle, Setting::Nagle(own.nagle)),
+            (
+                own.maximum_segment != common.maximum_segment,
+                Setting::MaximumSegment(own.maximum_segment),
+            ),
+            (
+                own.receive_buffer_bytes != common.receive_buffer_bytes,
+                Setting::ReceiveBuffer(own.receive_buffer_bytes),
+            ),
+            (
+                own.send_buffer_bytes != common.send_buffer_bytes,
+                Setting::SendBuffer(own.send_buffer_bytes),
+            ),
+        ];
+        let differ = all.into_iter().filter(|(differs, _)| *differs);
+        differ.map(|(_, setting)| setting).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_what_is_found_and_what_the_engine_is_told() {
+        let common = Config::default();
+        let mut options = Options::new(&common);
+        let rows = [
+            (OptionName::ReuseAddress, SocketOption::ReuseAddress(true)),
+            (OptionName::NoDelay, SocketOption::NoDelay(true)),
+            (OptionName::Cork, SocketOption::Cork(true)),
+            (
+                OptionName::MaximumSegment,
+                SocketOption::MaximumSegment(700),
+            ),
+            (
+                OptionName::Linger,
+                SocketOption::Linger(Some(Duration::from_secs(3))),
+            ),
+            (
+                OptionName::ReceiveBuffer,
+                SocketOption::ReceiveBuffer(9_000),
+            ),
+            (OptionName::SendBuffer, SocketOption::SendBuffer(8_000)),
+        ];
+        for (name, value) in rows {
+            assert_ne!(options.get(name), value);
+            options.set(value).unwrap();
+            assert_eq!(options.get(name), value);
+        }
+        let mut told = common;
+        for setting in options.settings(&common) {
+            setting.apply(&mut told);
+        }
+        assert_eq!(told, options.engine);
+        assert_eq!(Options::new(&common).settings(&common), []);
+    }
+
+    #[test]
+    fn what_is_no_option_and_what_is_no_value_is_refused() {
+        assert_eq!(OptionName::from_numbers(6, 1), Ok(OptionName::NoDelay));
+        assert_eq!(
+            OptionName::from_numbers(6, 99),
+            Err(SocketError::NoSuchOption)
+        );
+        let mut options = Options::new(&Config::default());
+        for bytes in [0, 87, 32_768] {
+            let set = options.set(SocketOption::MaximumSegment(bytes));
+            assert_eq!(set, Err(SocketError::Invalid), "{bytes}");
+        }
+    }
+}

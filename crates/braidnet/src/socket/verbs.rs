@@ -1,0 +1,420 @@
+//! The verbs of sockets.
+
+use super::error::SocketError;
+use super::options::{OptionName, Options, SocketOption};
+use super::table::{Entry, Listening, Role, Socket};
+use super::{CORKED_FOR, How, Sockets};
+use crate::error::{CloseReason, ReceiveError, SendError};
+use crate::stack::Connection;
+use braidnet_wire::address::Address;
+use braidnet_wire::time::Duration;
+use core::mem;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::VecDeque;
+
+impl Sockets {
+    /// A new socket, neither bound nor connected.
+    ///
+    /// # Errors
+    /// If as many are open as may be.
+    pub fn socket(&mut self) -> Result<Socket, SocketError> {
+        let options = Options::new(&self.common);
+        self.insert(Role::Idle, options)
+    }
+
+    /// Binds a socket to a port of one of the stack's addresses, or of all, which the unspecified address stands for. Port 0 stands
+    /// for one that is free.
+    ///
+    /// # Errors
+    /// If the socket is bound or connected already, the address is not the stack's, or the port is in use.
+    pub fn bind(&mut self, socket: Socket, at: SocketAddr) -> Result<(), SocketError> {
+        let entry = self.table.get(socket)?;
+        if entry.bound.is_some() || !matches!(entry.role, Role::Idle) {
+            return Err(SocketError::Invalid);
+        }
+        let may_share = entry.options.reuse_address;
+        let address = v4(at.ip())?;
+        if !address.is_unspecified() && !self.addresses.contains(&address) {
+            return Err(SocketError::AddressNotAvailable);
+        }
+        let port = match at.port() {
+            0 => self.free_port(address)?,
+            port if self.is_taken(address, port, may_share) => {
+                return Err(SocketError::AddressInUse);
+            }
+            port => port,
+        };
+        self.table.get(socket)?.bound = Some((address, port));
+        Ok(())
+    }
+
+    /// Waits for connections to the port that the socket is bound to, or to a free one. `backlog` and one more may be
+    /// established and wait to be [accepted](Sockets::accept), as on Linux, and as many half-open. Again, it changes nothing.
+    ///
+    /// # Errors
+    /// If the socket is connected, or another listens there.
+    pub fn listen(&mut self, socket: Socket, backlog: u32) -> Result<(), SocketError> {
+        let entry = self.table.get(socket)?;
+        match entry.role {
+            Role::Idle => {}
+            Role::Listening(_) => return Ok(()),
+            _ => return Err(SocketError::Invalid),
+        }
+        let unbound = Address::v4([0; 4]);
+        let (address, port) = match entry.bound {
+            Some(bound) => bound,
+            None => (unbound, self.free_port(unbound)?),
+        };
+        let only = (!address.is_unspecified()).then_some(address);
+        let capacity = backlog.saturating_add(1);
+        self.stack
+            .listen_at(only, port, capacity)
+            .map_err(|_| SocketError::AddressInUse)?;
+        let entry = self.table.get(socket)?;
+        self.stack
+            .configure_listener(only, port, &entry.options.engine);
+        entry.bound = Some((address, port));
+        entry.role = Role::Listening(Listening {
+            address: only,
+            port,
+            capacity: capacity as usize,
+            queue: VecDeque::new(),
+        });
+        self.listeners.push(socket);
+        self.note_change(socket);
+        Ok(())
+    }
+
+    /// The next connection that waits at a listener, as a socket set like it, and who has called. One that has ended meanwhile
+    /// is handed out all the same, as on Linux: its first verb says how.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if none waits; if the socket does not listen, or no more can be opened.
+    pub fn accept(&mut self, listener: Socket) -> Result<(Socket, SocketAddr), SocketError> {
+        let entry = self.table.get(listener)?;
+        let options = entry.options;
+        let Role::Listening(listening) = &mut entry.role else {
+            return Err(SocketError::Invalid);
+        };
+        let connection = *listening.queue.front().ok_or(SocketError::WouldBlock)?;
+        let Some(tuple) = self.stack.tuple(connection) else {
+            // It has been forgotten: nobody but this one forgets what waits here.
+            debug_assert!(false, "what waits to be accepted is known");
+            listening.queue.pop_front();
+            return Err(SocketError::WouldBlock);
+        };
+        let socket = self.insert(Role::Open(connection, tuple), options)?;
+        if let Role::Listening(listening) = &mut self.table.get(listener)?.role {
+            listening.queue.pop_front();
+        }
+        self.by_connection.insert(connection, socket);
+        self.stack.take_up(connection);
+        self.stack.cork(connection, options.cork);
+        let ended = self.stack.standing(connection).ended;
+        let end = ended.and_then(|reason| self.end_of(connection, reason, false));
+        let entry = self.table.get(socket)?;
+        entry.is_known_open = true;
+        entry.error = end;
+        self.note_change(socket);
+        Ok((
+            socket,
+            SocketAddr::new(tuple.remote.into(), tuple.remote_port),
+        ))
+    }
+
+    /// Opens a connection to `to`: the answer is [`SocketError::InProgress`], and the socket is writable once it is established or
+    /// has failed. Asked again, it says how it went: nothing if well, and then that it is connected.
+    ///
+    /// # Errors
+    /// As said, and if the socket listens, no port or room is left, or the address is an IPv6 one.
+    pub fn connect(&mut self, socket: Socket, to: SocketAddr) -> Result<(), SocketError> {
+        let entry = self.table.get(socket)?;
+        match entry.role {
+            Role::Idle => {}
+            Role::Opening(..) => return Err(SocketError::Already),
+            Role::Open(..) if !mem::replace(&mut entry.is_known_open, true) => {
+                // It is over already, and has not been asked since.
+                return entry.error.take().map_or(Ok(()), Err);
+            }
+            Role::Open(..) => return Err(SocketError::Connected),
+            Role::Listening(_) => return Err(SocketError::Connected),
+            Role::Failed => {
+                let why = entry.error.take().unwrap_or(SocketError::Aborted);
+                *entry = Entry {
+                    bound: entry.bound,
+                    is_changed: entry.is_changed,
+                    ..Entry::new(Role::Idle, entry.options)
+                };
+                return Err(why);
+            }
+        }
+        if to.port() == 0 || v4(to.ip())?.is_unspecified() {
+            return Err(SocketError::AddressNotAvailable);
+        }
+        let settings = entry.options.settings(&self.common);
+        let (from, cork) = (entry.bound, entry.options.cork);
+        let connection = self.stack.connect_from(from, to, &settings)?;
+        self.stack.cork(connection, cork);
+        let tuple = self.stack.tuple(connection).unwrap_or_default();
+        self.by_connection.insert(connection, socket);
+        let entry = self.table.get(socket)?;
+        entry.role = Role::Opening(connection, tuple);
+        entry.error = None;
+        self.note_change(socket);
+        Err(SocketError::InProgress)
+    }
+
+    /// Takes bytes to send, as many as there is room for; how many.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there is room for none; what has befallen the connection, the first time, then
+    /// [`SocketError::BrokenPipe`].
+    pub fn send(&mut self, socket: Socket, bytes: &[u8]) -> Result<usize, SocketError> {
+        let entry = self.table.get(socket)?;
+        let connection = match entry.role {
+            Role::Opening(..) if entry.write_shut => return Err(SocketError::BrokenPipe),
+            Role::Opening(..) => return Err(SocketError::WouldBlock),
+            Role::Open(connection, _) if entry.error.is_none() && !entry.write_shut => connection,
+            _ => return Err(entry.error.take().unwrap_or(SocketError::BrokenPipe)),
+        };
+        let corked = entry.options.cork;
+        match self.stack.send(connection, bytes) {
+            Ok(0) if !bytes.is_empty() => Err(SocketError::WouldBlock),
+            Ok(sent) => {
+                if corked && self.stack.is_holding_back(connection) {
+                    self.hold_back(socket);
+                }
+                Ok(sent)
+            }
+            Err(SendError::Closing | SendError::Gone) => Err(SocketError::BrokenPipe),
+        }
+    }
+
+    /// Copies received bytes out, in order; how many. 0 says that there will be no more.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if nothing has come yet; what has befallen the connection, once.
+    pub fn recv(&mut self, socket: Socket, to: &mut [u8]) -> Result<usize, SocketError> {
+        self.receive(socket, to, false)
+    }
+
+    /// The same, and leaves them there (`MSG_PEEK`).
+    ///
+    /// # Errors
+    /// As [`recv`](Sockets::recv).
+    pub fn peek(&mut self, socket: Socket, to: &mut [u8]) -> Result<usize, SocketError> {
+        self.receive(socket, to, true)
+    }
+
+    fn receive(&mut self, socket: Socket, to: &mut [u8], peek: bool) -> Result<usize, SocketError> {
+        let entry = self.table.get(socket)?;
+        let connection = match entry.role {
+            Role::Open(connection, _) => connection,
+            Role::Opening(..) => return Err(SocketError::WouldBlock),
+            Role::Failed => return entry.error.take().map_or(Ok(0), Err),
+            Role::Idle | Role::Listening(_) => {
+                return Err(entry.error.take().unwrap_or(SocketError::NotConnected));
+            }
+        };
+        if to.is_empty() {
+            return Ok(0);
+        }
+        let received = match peek {
+            true => self.stack.peek(connection, to),
+            false => self.stack.receive(connection, to),
+        };
+        // What has come goes before an error, and the peer's end before one, too.
+        match (received, entry.error.take(), entry.read_shut) {
+            (Ok(n), error, _) => {
+                entry.error = error;
+                Ok(n)
+            }
+            (Err(_), Some(error), _) => Err(error),
+            (Err(ReceiveError::Gone), None, _) | (Err(_), None, true) => Ok(0),
+            (Err(ReceiveError::Empty), None, false) => Err(SocketError::WouldBlock),
+        }
+    }
+
+    /// Ends one direction or both.
+    ///
+    /// Of a listener, receiving: it listens no more. While the connection is being opened, any: the opening is given up.
+    ///
+    /// # Errors
+    /// If the socket is neither connected nor listening.
+    pub fn shutdown(&mut self, socket: Socket, how: How) -> Result<(), SocketError> {
+        let entry = self.table.get(socket)?;
+        match entry.role {
+            Role::Idle | Role::Failed => return Err(SocketError::NotConnected),
+            Role::Listening(_) if how.reads() => {
+                let role = mem::replace(&mut entry.role, Role::Idle);
+                self.stop_listening(socket, role);
+            }
+            Role::Listening(_) => {}
+            Role::Opening(connection, _) => {
+                entry.role = Role::Failed;
+                entry.error = Some(SocketError::Reset);
+                self.let_go(connection, true);
+            }
+            Role::Open(connection, _) => {
+                if self.stack.standing(connection).is_gone {
+                    return Err(SocketError::NotConnected);
+                }
+                entry.read_shut |= how.reads();
+                if how.writes() && !mem::replace(&mut entry.write_shut, true) {
+                    self.stack.cork(connection, false);
+                    self.stack.close(connection);
+                }
+            }
+        }
+        self.note_change(socket);
+        Ok(())
+    }
+
+    /// Closes a socket; its number means nothing any more.
+    ///
+    /// What was sent still goes out, then a FIN. The connection is reset instead if something received has not been read (RFC 9293
+    /// §3.6.1, SHLD-3), or the socket [lingers](SocketOption::Linger) for no time at all; so are those that wait at a listener.
+    ///
+    /// # Errors
+    /// If there is no such socket.
+    pub fn close(&mut self, socket: Socket) -> Result<(), SocketError> {
+        let entry = self.table.remove(socket)?;
+        let resets = entry.options.linger == Some(Duration::ZERO);
+        match entry.role {
+            Role::Idle | Role::Failed => {}
+            Role::Listening(_) => self.stop_listening(socket, entry.role),
+            Role::Opening(connection, _) => self.let_go(connection, true),
+            Role::Open(connection, _) => {
+                let is_unread = self.stack.standing(connection).readable > 0;
+                self.let_go(connection, resets || is_unread);
+            }
+        }
+        self.changes += 1;
+        Ok(())
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    /// If the value makes no sense, or there is no such socket.
+    pub fn set_option(&mut self, socket: Socket, option: SocketOption) -> Result<(), SocketError> {
+        let entry = self.table.get(socket)?;
+        let setting = entry.options.set(option)?;
+        match &entry.role {
+            Role::Listening(listening) => {
+                let engine = &entry.options.engine;
+                let (address, port) = (listening.address, listening.port);
+                self.stack.configure_listener(address, port, engine);
+            }
+            Role::Opening(connection, _) | Role::Open(connection, _) => {
+                let (connection, cork) = (*connection, entry.options.cork);
+                if let Some(setting) = setting {
+                    self.stack.set(connection, setting);
+                }
+                self.stack.cork(connection, cork);
+            }
+            Role::Idle | Role::Failed => {}
+        }
+        Ok(())
+    }
+
+    /// What an option is set to.
+    ///
+    /// # Errors
+    /// If there is no such socket.
+    pub fn option(
+        &mut self,
+        socket: Socket,
+        name: OptionName,
+    ) -> Result<SocketOption, SocketError> {
+        Ok(self.table.get(socket)?.options.get(name))
+    }
+
+    /// What the end of a connection leaves on its socket.
+    pub(super) fn end_of(
+        &mut self,
+        connection: Connection,
+        reason: CloseReason,
+        write_shut: bool,
+    ) -> Option<SocketError> {
+        let in_close_wait = self.stack.standing(connection).end_of_data && !write_shut;
+        SocketError::of_end(reason, in_close_wait)
+    }
+
+    /// Lets go of a connection that no socket has any more, closing it or, if so asked, resetting it.
+    pub(super) fn let_go(&mut self, connection: Connection, resets: bool) {
+        self.by_connection.remove(&connection);
+        self.stack.cork(connection, false);
+        if resets && !self.stack.standing(connection).is_gone {
+            self.stack.abort(connection);
+        } else {
+            self.stack.forget(connection);
+        }
+    }
+
+    /// Nobody listens there any more; those who have called are reset.
+    fn stop_listening(&mut self, socket: Socket, role: Role) {
+        self.listeners.retain(|listener| *listener != socket);
+        if let Role::Listening(listening) = role {
+            self.stack.stop_listening(listening.address, listening.port);
+            for connection in listening.queue {
+                self.stack.take_up(connection);
+                self.let_go(connection, true);
+            }
+        }
+    }
+
+    /// A corked socket holds something back since now.
+    fn hold_back(&mut self, socket: Socket) {
+        let is_waiting = self.corked.iter().any(|(_, waiting)| *waiting == socket);
+        if !is_waiting {
+            self.corked.insert((self.now + CORKED_FOR, socket));
+        }
+    }
+
+    /// Lets go of what corked sockets have held back for long enough.
+    pub(super) fn uncork_due(&mut self) {
+        while let Some((at, socket)) = self.corked.first().copied()
+            && at <= self.now
+        {
+            self.corked.pop_first();
+            if let Ok(entry) = self.table.get(socket)
+                && let Some(connection) = entry.connection()
+                && entry.options.cork
+            {
+                self.stack.let_out(connection);
+            }
+        }
+    }
+
+    /// Whether a port is taken for who may share it or not.
+    fn is_taken(&self, address: Address, port: u16, may_share: bool) -> bool {
+        self.table.entries().any(|(_, entry)| {
+            let Some((other, other_port)) = entry.place() else {
+                return false;
+            };
+            let overlaps = other == address || other.is_unspecified() || address.is_unspecified();
+            let shares = may_share
+                && entry.options.reuse_address
+                && !matches!(entry.role, Role::Listening(_));
+            other_port == port && overlaps && !shares
+        })
+    }
+
+    /// A port that nobody has.
+    fn free_port(&mut self, address: Address) -> Result<u16, SocketError> {
+        self.stack
+            .ports()
+            .find(|port| !self.is_taken(address, *port, false))
+            .ok_or(SocketError::AddressNotAvailable)
+    }
+}
+
+/// An address of the family that the stack speaks.
+fn v4(address: IpAddr) -> Result<Address, SocketError> {
+    let address = Address::from(address);
+    match address.is_v4() {
+        true => Ok(address),
+        false => Err(SocketError::FamilyNotSupported),
+    }
+}

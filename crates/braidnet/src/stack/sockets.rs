@@ -1,0 +1,170 @@
+//! What [sockets](crate::socket) ask of a stack beyond what its owner does.
+
+use super::{Connection, FIRST_EPHEMERAL, Stack};
+use crate::endpoint::Phase;
+use crate::error::{CloseReason, ConnectError, ReceiveError};
+use crate::event::Event;
+use braidnet_inet::tcp::ListenError;
+use braidnet_stream::{Control, Verb};
+use braidnet_tcp::{Config, Setting};
+use braidnet_wire::address::{Address, Tuple};
+use core::net::SocketAddr;
+
+/// How things stand with a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Standing {
+    /// Bytes that can be read.
+    pub(crate) readable: usize,
+    /// Bytes that can be sent.
+    pub(crate) space: usize,
+    /// The peer has sent all that it will.
+    pub(crate) end_of_data: bool,
+    /// The connection is no more.
+    pub(crate) is_gone: bool,
+    /// And why.
+    pub(crate) ended: Option<CloseReason>,
+}
+
+impl Stack {
+    /// From now on it is noted which connections have got something to read or room to send, and TCP hears of every byte that
+    /// is read.
+    pub(crate) fn watch(&mut self) {
+        self.endpoints.watch();
+        self.credit_threshold = 1;
+    }
+
+    /// The next connection that has got something to read or room to send.
+    pub(crate) fn stirred(&mut self) -> Option<Connection> {
+        self.endpoints.stirred()
+    }
+
+    /// The next thing that happened. A connection that has come in is not accepted thereby.
+    pub(crate) fn unaccepted_event(&mut self) -> Option<Event> {
+        self.endpoints.event()
+    }
+
+    /// Accepts a connection.
+    pub(crate) fn take_up(&mut self, connection: Connection) {
+        self.accept(connection);
+    }
+
+    pub(crate) fn standing(&mut self, connection: Connection) -> Standing {
+        let Some(endpoint) = self.endpoints.get(connection) else {
+            return Standing {
+                is_gone: true,
+                ..Standing::default()
+            };
+        };
+        let ended = match endpoint.state {
+            Phase::Gone(detail) => Some(CloseReason::from_detail(detail)),
+            _ => None,
+        };
+        Standing {
+            readable: endpoint.readable(),
+            space: endpoint.space(),
+            end_of_data: endpoint.end_of_data,
+            is_gone: ended.is_some(),
+            ended,
+        }
+    }
+
+    /// [`Stack::listen`] on one address, or on all.
+    pub(crate) fn listen_at(
+        &mut self,
+        address: Option<Address>,
+        port: u16,
+        backlog: u32,
+    ) -> Result<(), ListenError> {
+        self.listeners.listen(address, port, backlog)
+    }
+
+    /// How a listener's connections are set from now on.
+    pub(crate) fn configure_listener(
+        &mut self,
+        address: Option<Address>,
+        port: u16,
+        engine: &Config,
+    ) {
+        self.listeners.configure(address, port, engine);
+    }
+
+    pub(crate) fn stop_listening(&mut self, address: Option<Address>, port: u16) {
+        self.listeners.stop(address, port);
+    }
+
+    /// [`Stack::connect`] from this address and port, if any, for a connection that is set like this.
+    pub(crate) fn connect_from(
+        &mut self,
+        from: Option<(Address, u16)>,
+        to: SocketAddr,
+        settings: &[Setting],
+    ) -> Result<Connection, ConnectError> {
+        let unbound = from.filter(|(address, _)| !address.is_unspecified());
+        let local = unbound.map_or(self.local, |(address, _)| address);
+        match from {
+            Some((_, local_port)) => {
+                let tuple = Tuple {
+                    local,
+                    remote: to.ip().into(),
+                    local_port,
+                    remote_port: to.port(),
+                };
+                self.try_connect(tuple, settings)?
+                    .ok_or(ConnectError::NoPort)
+            }
+            None => self.connect_set(to, settings),
+        }
+    }
+
+    /// Has a connection set otherwise, with the next turn.
+    pub(crate) fn set(&mut self, connection: Connection, setting: Setting) {
+        let (which, value) = setting.words();
+        self.ask(
+            connection,
+            Control::new(Verb::Set).detail(which).value(value),
+        );
+    }
+
+    /// Whether what does not fill a segment is held back until it does. What was, goes with the next turn where it is no more.
+    pub(crate) fn cork(&mut self, connection: Connection, corked: bool) {
+        if let Some(endpoint) = self.endpoints.get(connection) {
+            endpoint.corked = corked;
+            self.flush_one(connection);
+        }
+    }
+
+    /// What is held back goes with the next turn; what follows is held back again.
+    pub(crate) fn let_out(&mut self, connection: Connection) {
+        self.cork(connection, false);
+        self.cork(connection, true);
+    }
+
+    pub(crate) fn is_holding_back(&mut self, connection: Connection) -> bool {
+        self.endpoints
+            .get(connection)
+            .is_some_and(|endpoint| endpoint.is_filling())
+    }
+
+    /// [`Stack::receive`] that leaves what it copies.
+    pub(crate) fn peek(
+        &mut self,
+        connection: Connection,
+        to: &mut [u8],
+    ) -> Result<usize, ReceiveError> {
+        let Some(endpoint) = self.endpoints.get(connection) else {
+            return Err(ReceiveError::Gone);
+        };
+        match (endpoint.peek(to), endpoint.end_of_data, endpoint.state) {
+            (0, false, Phase::Gone(_)) => Err(ReceiveError::Gone),
+            (0, false, _) => Err(ReceiveError::Empty),
+            (n, _, _) => Ok(n),
+        }
+    }
+
+    /// Ports to choose from, the least recently used first.
+    pub(crate) fn ports(&mut self) -> impl Iterator<Item = u16> + use<> {
+        let from = self.next_port;
+        self.next_port = from.checked_add(1).unwrap_or(FIRST_EPHEMERAL);
+        (from..=u16::MAX).chain(FIRST_EPHEMERAL..from)
+    }
+}
