@@ -25,6 +25,8 @@ pub struct Config {
     pub timestamps: bool,
     /// Whether selective acknowledgment is offered and agreed to (RFC 2018).
     pub sack: bool,
+    /// Whether losses are found by time, and the tail of a flight is probed (RFC 8985), where SACK is in use.
+    pub rack: bool,
     /// Whether window scaling is offered and agreed to (RFC 7323 §2). Without it, windows end at 65,535 bytes.
     pub window_scale: bool,
     /// How long an acknowledgment may wait for company; RFC 9293 §3.8.6.3 allows less than 500 ms.
@@ -53,6 +55,9 @@ pub struct Config {
     /// Segments out of order, ours and the peer's, for which memory is taken when the connection opens, so that they ask the
     /// allocator for nothing when they come. At most `reassembly_segments` count.
     pub reassembly_reserve: u32,
+    /// Pieces in which a connection tells apart what is on its way, by when it left and how it fared: 8 or more. What would need one
+    /// more is found lost later than it could be.
+    pub flight_pieces: u32,
     /// Challenge ACKs that one connection may send in any five seconds (RFC 5961 §7).
     pub challenge_acks: u8,
     /// Whether, and how, a peer that says nothing is asked whether it is still there.
@@ -102,6 +107,7 @@ impl Default for Config {
             nagle: true,
             timestamps: true,
             sack: true,
+            rack: true,
             window_scale: true,
             delayed_ack: Duration::from_millis(40),
             min_rto: Duration::from_millis(200),
@@ -115,6 +121,7 @@ impl Default for Config {
             syn_ack_retransmissions: 5,
             reassembly_segments: 8192,
             reassembly_reserve: 0,
+            flight_pieces: 8192,
             challenge_acks: 10,
             keepalive: Keepalive::default(),
             user_timeout: None,

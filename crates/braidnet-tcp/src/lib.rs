@@ -36,6 +36,7 @@ mod arrival;
 mod config;
 mod congestion;
 mod connection;
+mod flight;
 #[cfg(test)]
 mod hostile;
 pub mod isn;
@@ -48,7 +49,6 @@ mod receiver;
 mod recovery;
 mod reset;
 mod rtt;
-mod scoreboard;
 mod sender;
 mod setting;
 mod slow;

@@ -3,6 +3,7 @@
 //! An acknowledgment rides on data where it can. One that must be counted or carries SACK blocks goes alone and first.
 
 use crate::recovery::Hole;
+use crate::recovery::tail::Tail;
 use crate::state::State;
 use crate::{Payload, Tcb};
 use braidnet_wire::seq::SeqNumber;
@@ -167,6 +168,9 @@ impl<P: Payload> Tcb<P> {
         if let Some(hole) = self.sender.next_lost() {
             return Some(self.again(now, hole, outlet));
         }
+        if let Some(tail) = self.sender.take_tail_probe() {
+            return Some(self.tail_probe(now, tail, outlet));
+        }
         let octets = self.sender.allowance(now);
         if octets > 0 {
             return Some(self.new_segment(now, octets, outlet));
@@ -283,6 +287,7 @@ impl<P: Payload> Tcb<P> {
         // A probe may have been here before.
         let retransmission = seq.is_before(self.sender.snd_max);
         self.sender.on_sent(now, filled.octets());
+        self.sender.on_sent_in_recovery(filled.octets());
         self.segment(now, seq, filled, retransmission)
     }
 
@@ -340,6 +345,17 @@ impl<P: Payload> Tcb<P> {
         let filled = self.fill(hole.start, hole.octets, outlet);
         self.sender.on_retransmitted(now, hole, filled.octets());
         self.segment(now, hole.start, filled, true)
+    }
+
+    /// A probe of the tail (RFC 8985 §7.3).
+    #[cold]
+    fn tail_probe<O: Outlet>(&mut self, now: Instant, tail: Tail, outlet: &mut O) -> Cut<O> {
+        let cut = match tail {
+            Tail::New(octets) => self.new_segment(now, octets, outlet),
+            Tail::Again(hole) => self.again(now, hole, outlet),
+        };
+        self.sender.on_tail_probe_sent();
+        cut
     }
 
     /// What the persist timer sends: as much as a silly window takes, or one sequence number past a closed one

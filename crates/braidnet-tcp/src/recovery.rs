@@ -1,17 +1,33 @@
-//! Loss recovery: fast retransmit and recovery with SACK (RFC 5681 §3.2, RFC 6675) and without (RFC 6582), and what a
-//! retransmission timeout sends again (RFC 6298 §5.4, RFC 6675 §5.1).
+//! Loss recovery: how losses are found, what is sent again, and when the window comes back.
 //!
-//! Both kinds share their variables. `pipe` is what is thought to be on the way; everything un-SACKed below `lost_before`
-//! is thought lost; everything below `high_rxt` has been sent again. Without SACK, `left_bytes` counts what duplicate
-//! ACKs say has left the network, which is RFC 6582's inflation of the window by another name.
+//! | what | where |
+//! |---|---|
+//! | what is on its way, and how each piece of it has fared | [`flight`](crate::flight) |
+//! | fast retransmit and recovery, with SACK (RFC 6675) and without (RFC 5681 §3.2, RFC 6582); timeouts (RFC 6298 §5.4) | here |
+//! | losses found by time (RFC 8985 §6) | [`rack`] |
+//! | a probe of the tail before the timeout (RFC 8985 §7) | [`tail`] |
+//! | how fast the window shrinks (RFC 6937) | [`reduction`] |
+//! | what was no loss: Eifel (RFC 3522, RFC 4015), D-SACK (RFC 3708), F-RTO (RFC 5682) | [`doubt`] |
+//!
+//! Without SACK, `left_bytes` counts what duplicate ACKs say has left the network, which is RFC 6582's inflation of the window
+//! by another name.
+
+pub(crate) mod doubt;
+pub(crate) mod rack;
+pub(crate) mod reduction;
+pub(crate) mod tail;
 
 use crate::congestion::Acked;
-use crate::scoreboard::DUP_THRESH;
-use crate::sender::Sender;
+use crate::flight::{DUP_THRESH, Delivery};
+use crate::sender::{Awaited, Sender};
 use crate::timers::Timer;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{SackBlock, TcpHeader};
 use braidnet_wire::time::Instant;
+use doubt::Doubt;
+use rack::Rack;
+use reduction::Reduction;
+use tail::TailProbe;
 
 /// What goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,22 +48,26 @@ pub(crate) struct Recovery {
     point: SeqNumber,
     /// `point` still guards against a second fast retransmit for the same loss (RFC 6582 §3.2 step 2, without SACK).
     guarded: bool,
-    /// HighRxt (RFC 6675 §2): one past the highest sequence number sent again.
-    pub(crate) high_rxt: SeqNumber,
+    /// The last fast retransmit was found premature.
+    premature: bool,
     /// Fast recovery goes by SACK.
     by_sack: bool,
-    /// Everything before it that is not selectively acknowledged is lost.
-    lost_before: SeqNumber,
+    /// Losses are found by time.
+    by_time: bool,
     /// DupAcks (RFC 6675 §2).
     dup_acks: u32,
     /// Bytes that duplicate ACKs say have left the network (without SACK).
     left_bytes: u32,
-    /// The segment at `high_rxt` is sent again whatever the windows say.
+    /// The first that is lost is sent again whatever the windows say.
     pub(crate) forced: bool,
     /// The one rescue retransmission of this recovery has been made (RFC 6675 §4, rule 4).
-    pub(crate) rescued: bool,
+    rescued: bool,
     /// SND.UNA at the last timeout that was a sign of congestion: `ssthresh` has been cut for the segment there.
     timed_out: Option<SeqNumber>,
+    rack: Rack,
+    reduction: Reduction,
+    doubt: Option<Doubt>,
+    tail: TailProbe,
 }
 
 /// What the retransmission timer's expiry comes to.
@@ -65,8 +85,6 @@ pub(crate) struct Hole {
     pub(crate) start: SeqNumber,
     /// How many there are in one piece.
     pub(crate) octets: u32,
-    /// By rule 4 of RFC 6675 §4, which leaves HighRxt where it is.
-    rescue: bool,
 }
 
 /// An acceptable ACK, as the sender sees it.
@@ -81,7 +99,32 @@ pub(crate) struct Ack<'a> {
     pub(crate) echo_age: Option<u32>,
 }
 
+/// What the SACK blocks of one ACK come to.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    /// All of them made sense.
+    sane: bool,
+    /// What arrived twice (RFC 2883 §4).
+    duplicate: Option<SackBlock>,
+}
+
+/// What has come of an ACK so far.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    /// By how much SND.UNA has moved.
+    moved: u32,
+    delivery: Delivery,
+    duplicate: Option<SackBlock>,
+    echo_age: Option<u32>,
+}
+
 impl Sender {
+    /// Whether losses are found by time from now on, which takes SACK (RFC 8985 §3).
+    pub(crate) fn go_by_time(&mut self, by_time: bool) {
+        self.recovery.by_time = by_time;
+        self.refresh();
+    }
+
     /// Takes an acceptable ACK; says whether all its SACK blocks made sense.
     pub(crate) fn on_ack(&mut self, now: Instant, ack: Ack<'_>) -> bool {
         let header = ack.header;
@@ -89,47 +132,63 @@ impl Sender {
         if self.snd_wnd == 0 {
             self.see_life();
         }
-        let moved = header.ack != self.snd_una;
-        if moved {
-            self.on_new_ack(now, &ack);
+        // Nothing was missing before what is acknowledged: the ACK came of its arrival.
+        let sure = self.recovery.phase == Phase::Open && self.flight.is_untouched();
+        let mut delivery = Delivery::default();
+        let moved = header.ack - self.snd_una;
+        if moved > 0 {
+            self.move_una(header.ack, &mut delivery);
         }
-        let (sane, news) = if ack.sack {
-            self.take_sack(header)
-        } else {
-            (true, false)
+        // What is selectively acknowledged echoes no time of its own (RFC 7323 §4.1).
+        self.measure(now, &delivery, sure, ack.echo_age);
+        let report = match ack.sack {
+            true => self.take_sack(header, &mut delivery),
+            false => Report {
+                sane: true,
+                duplicate: None,
+            },
         };
         self.update_window(now, header.seq, header.ack, header.window);
-        if !moved && self.flight_size() > 0 {
+        let heard = Heard {
+            moved,
+            delivery,
+            duplicate: report.duplicate,
+            echo_age: ack.echo_age,
+        };
+        self.look_at_time(now, &heard);
+        self.look_for_doubt(now, &heard);
+        if moved > 0 {
+            self.on_new_ack(now, moved, ack.sack);
+        } else if self.flight_size() > 0 && window_before != 0 {
             // RFC 6675 §2 and RFC 5681 §2 each say what a duplicate is.
-            let duplicate = if ack.sack {
-                news
-            } else {
-                ack.bare && window_before == self.snd_wnd
+            let duplicate = match ack.sack {
+                true => delivery.octets > 0,
+                false => ack.bare && window_before == self.snd_wnd,
             };
-            if duplicate && window_before != 0 {
+            if duplicate {
                 self.on_duplicate(ack.sack);
             }
         }
-        if ack.sack {
-            self.update_lost();
-        }
-        self.consider_fast_retransmit(ack.sack);
+        self.end_tail_probe(now, &heard);
+        self.find_losses(now, ack.sack);
+        self.reduce(&heard);
         self.refresh();
-        sane
+        report.sane
     }
 
-    /// SND.UNA moves, possibly amid recovery.
-    fn on_new_ack(&mut self, now: Instant, ack: &Ack<'_>) {
-        let una = ack.header.ack;
-        let bytes = una - self.snd_una;
+    /// SND.UNA moves, possibly past a probe's octet.
+    fn move_una(&mut self, una: SeqNumber, delivery: &mut Delivery) {
         self.snd_una = una;
         self.snd_nxt = self.snd_nxt.latest(una);
-        self.scoreboard.remove_before(una);
-        self.measure(now, una, ack.echo_age);
+        self.flight.acknowledge(una, delivery);
         self.unanswered = 0;
         self.probes = 0;
         self.recovery.dup_acks = 0;
-        self.recovery.high_rxt = self.recovery.high_rxt.latest(una);
+    }
+
+    /// What an ACK of `bytes` new ones means for the window, and for what is going on.
+    fn on_new_ack(&mut self, now: Instant, bytes: u32, sack: bool) {
+        let una = self.snd_una;
         match self.recovery.phase {
             Phase::Open => {
                 self.recovery.left_bytes = 0;
@@ -140,17 +199,17 @@ impl Sender {
             Phase::Fast | Phase::Timeout if una.is_at_or_after(self.recovery.point) => {
                 self.recover()
             }
-            Phase::Fast if ack.sack => {}
+            Phase::Fast if sack => {}
             Phase::Fast => {
                 // RFC 6582 §3.2 step 3, partial acknowledgment: the next hole, and deflation.
                 let smss = self.congestion.smss();
-                self.recovery.left_bytes = self
-                    .recovery
-                    .left_bytes
-                    .saturating_sub(bytes.saturating_sub(smss));
-                self.recovery.high_rxt = una;
+                let left = self.recovery.left_bytes;
+                self.recovery.left_bytes = left.saturating_sub(bytes.saturating_sub(smss));
+                self.flight.lose_front(smss);
                 self.recovery.forced = true;
             }
+            // While a timeout is in doubt the window waits for the answer.
+            Phase::Timeout if self.is_probing_timeout() => {}
             // A hole that closes acknowledges at once what lay behind it: not more than that says (RFC 3465 §2.3).
             Phase::Timeout => self.grow(now, bytes.min(2 * self.congestion.smss())),
         }
@@ -167,37 +226,67 @@ impl Sender {
 
     /// Everything that was in flight when the loss was found has arrived.
     fn recover(&mut self) {
-        if self.recovery.phase == Phase::Fast && !self.recovery.by_sack {
-            self.congestion.on_recovered(self.flight_size());
-        }
-        self.recovery.phase = Phase::Open;
-        self.recovery.guarded = true;
-        self.recovery.left_bytes = 0;
-        self.recovery.forced = false;
-        self.recovery.rescued = false;
-        self.recovery.timed_out = None;
-    }
-
-    /// Takes the SACK blocks: whether all made sense, and whether there was news. D-SACKs and blocks that SND.UNA has
-    /// overtaken say nothing here and are no fault (RFC 2883 §4).
-    fn take_sack(&mut self, header: &TcpHeader) -> (bool, bool) {
-        let (mut sane, mut news) = (true, false);
-        for &SackBlock { left, right } in header.sack_blocks() {
-            let flight_size = self.snd_nxt - self.snd_una;
-            let (from, to) = (left - self.snd_una, right - self.snd_una);
-            if from < to && to <= flight_size {
-                news |= self.scoreboard.add(SackBlock { left, right });
-            } else {
-                sane &= self.is_old_report(left, right);
+        if self.recovery.phase == Phase::Fast {
+            match self.recovery.by_sack {
+                true => self.congestion.end_reduction(),
+                false => self.congestion.on_recovered(self.flight_size()),
             }
         }
-        (sane, news)
+        self.recovery.rack.on_recovered();
+        // With SACK, what arrives of the flight before is no duplicate.
+        self.recovery.guarded = !self.recovery.by_sack;
+        self.recovery.premature = false;
+        self.calm_down();
+        let until = self.snd_nxt;
+        if let Some(doubt) = &mut self.recovery.doubt {
+            doubt.end_at(until);
+        }
     }
 
-    /// Whether a block that is not inside the flight may be an honest one: it begins before SND.UNA, as a D-SACK does, or
-    /// one that a later ACK has overtaken.
-    fn is_old_report(&self, left: SeqNumber, right: SeqNumber) -> bool {
-        left.is_before(self.snd_una) && left.is_before(right) && right.is_at_or_before(self.snd_nxt)
+    /// Nothing goes on any more.
+    fn calm_down(&mut self) {
+        let recovery = &mut self.recovery;
+        recovery.phase = Phase::Open;
+        recovery.dup_acks = 0;
+        recovery.left_bytes = 0;
+        recovery.forced = false;
+        recovery.rescued = false;
+        recovery.timed_out = None;
+    }
+
+    /// Takes the SACK blocks of an ACK. Blocks that SND.UNA has overtaken say nothing here and are no fault.
+    fn take_sack(&mut self, header: &TcpHeader, delivery: &mut Delivery) -> Report {
+        let blocks = header.sack_blocks();
+        let mut report = Report {
+            sane: true,
+            duplicate: None,
+        };
+        for (place, &block) in blocks.iter().enumerate() {
+            let SackBlock { left, right } = block;
+            let flight_size = self.snd_nxt - self.snd_una;
+            let (from, to) = (left - self.snd_una, right - self.snd_una);
+            // RFC 2883 §4: the first block tells of what arrived twice if it lies below the ACK or inside the second one.
+            let inside_next = place == 0
+                && (blocks.get(1)).is_some_and(|next| {
+                    next.left.is_at_or_before(left) && right.is_at_or_before(next.right)
+                });
+            if from < to && to <= flight_size {
+                if inside_next {
+                    report.duplicate = Some(block);
+                }
+                self.flight.arrive(block, delivery);
+            } else if left.is_before(right)
+                && left.is_before(self.snd_una)
+                && right.is_at_or_before(self.snd_nxt)
+            {
+                if place == 0 && right.is_at_or_before(self.snd_una) {
+                    report.duplicate = Some(block);
+                }
+            } else {
+                report.sane = false;
+            }
+        }
+        report
     }
 
     fn on_duplicate(&mut self, sack: bool) {
@@ -211,42 +300,63 @@ impl Sender {
         }
     }
 
-    /// RFC 6675 §5 step (4), RFC 6582 §3.2 step 2.
-    fn consider_fast_retransmit(&mut self, sack: bool) {
-        let recovery = &self.recovery;
-        let lost = recovery.dup_acks >= DUP_THRESH
-            || (sack && self.recovery.lost_before.is_after(self.snd_una));
-        if !lost || recovery.phase != Phase::Open || self.flight_size() == 0 {
+    /// Finds what is lost by what the ACK has told, and begins fast recovery if anything is (RFC 6675 §5 step (4), RFC 6582 §3.2
+    /// step 2, RFC 8985 §6.2 step 5).
+    fn find_losses(&mut self, now: Instant, sack: bool) {
+        if self.flight_size() == 0 || self.is_probing_timeout() {
             return;
         }
-        if !sack && recovery.guarded {
-            return;
+        let smss = self.congestion.smss();
+        let enough = self.recovery.dup_acks >= DUP_THRESH;
+        if self.recovery.by_time {
+            self.find_overdue(now);
+        } else if sack {
+            let calm = self.recovery.phase == Phase::Open && self.is_calmed();
+            if let Some(edge) = self.flight.overtaken_before(smss).filter(|_| !calm) {
+                self.flight.lose_originals_before(edge);
+            }
+            if enough && self.recovery.phase == Phase::Open && !calm {
+                self.flight.lose_front(smss);
+            }
+        } else if enough && self.recovery.phase == Phase::Open && !self.recovery.guarded {
+            self.flight.lose_front(smss);
         }
-        self.congestion.on_loss(self.flight_size());
-        self.stop_measuring();
-        self.recovery.phase = Phase::Fast;
-        self.recovery.point = self.snd_nxt;
-        self.recovery.high_rxt = self.snd_una;
-        self.recovery.forced = true;
-        self.recovery.rescued = false;
-        self.recovery.by_sack = sack;
-        if !sack {
-            self.recovery.lost_before = self.snd_una;
+        if self.recovery.phase == Phase::Open && self.flight.lost() > 0 {
+            self.enter_fast_recovery(sack);
         }
     }
 
-    fn update_lost(&mut self) {
-        let smss = self.congestion.smss();
-        let by_sack = self.scoreboard.lost_before(smss).unwrap_or(self.snd_una);
-        self.recovery.lost_before = if self.recovery.phase == Phase::Timeout {
-            by_sack.latest(self.recovery.point)
-        } else {
-            by_sack
-        };
+    fn enter_fast_recovery(&mut self, sack: bool) {
+        self.begin_doubt(Phase::Fast);
+        let flight_size = self.flight_size();
+        self.congestion.on_loss(flight_size);
+        let recovery = &mut self.recovery;
+        recovery.phase = Phase::Fast;
+        recovery.point = self.snd_nxt;
+        recovery.forced = true;
+        recovery.rescued = false;
+        recovery.by_sack = sack;
+        recovery.tail = TailProbe::default();
+        recovery.reduction = Reduction::begin(flight_size);
+        if sack {
+            // What may leave now beyond the first is what ACKs will say.
+            self.congestion.reduce_to(self.flight.flying());
+        }
     }
 
     /// The timer has expired.
     pub(crate) fn on_expiry(&mut self, now: Instant, patience: u8) -> Expiry {
+        let awaited = self.awaited;
+        match awaited {
+            Awaited::TailProbe if self.is_tail_probe_due(now) => self.refresh(),
+            Awaited::Reordering => self.on_reordering_time(now),
+            _ if !self.retransmit.is_due(now) => {}
+            _ => return self.on_timeout_or_probe(now, patience),
+        }
+        Expiry::Retry
+    }
+
+    fn on_timeout_or_probe(&mut self, now: Instant, patience: u8) -> Expiry {
         if self.unanswered >= patience {
             self.retransmit = Timer::OFF;
             return Expiry::GiveUp;
@@ -271,7 +381,7 @@ impl Sender {
         }
         self.unanswered += 1;
         self.rtt.back_off();
-        self.arm(now);
+        self.arm_timeout(now);
         Expiry::Retry
     }
 
@@ -287,35 +397,36 @@ impl Sender {
             // The window closed over what is in flight: this is a probe, and no sign of congestion
             // (RFC 9293 §3.8.6.1).
             self.probes = self.probes.saturating_add(1);
-            self.recovery.high_rxt = self.snd_una;
             self.recovery.forced = true;
         } else {
             // RFC 5681 §3.1: held constant only where this very segment was sent again by the timer before.
             let first = self.recovery.timed_out != Some(self.snd_una);
+            self.begin_doubt(Phase::Timeout);
             self.congestion.on_timeout(self.flight_size(), first);
             self.recovery.timed_out = Some(self.snd_una);
-            self.retransmit_all();
+            self.retransmit_all(now);
         }
-        self.stop_measuring();
-        self.arm(now);
+        self.arm_timeout(now);
     }
 
-    /// All that is in flight and not selectively acknowledged counts as lost (RFC 6675 §5.1).
-    pub(crate) fn retransmit_all(&mut self) {
-        if self.scoreboard.contains(self.snd_una) {
+    /// All that is in flight and not selectively acknowledged counts as lost (RFC 6675 §5.1), unless it left so lately that it may
+    /// still arrive (RFC 8985 §6.3).
+    pub(crate) fn retransmit_all(&mut self, now: Instant) {
+        if self.flight.front_has_arrived() {
             // The peer has taken back what it selectively acknowledged (RFC 2018 §8).
-            self.scoreboard.clear();
+            self.flight.take_back();
         }
-        self.stop_measuring();
-        self.recovery = Recovery {
-            phase: Phase::Timeout,
-            point: self.snd_nxt,
-            high_rxt: self.snd_una,
-            lost_before: self.snd_nxt,
-            forced: true,
-            timed_out: self.recovery.timed_out,
-            ..Recovery::default()
-        };
+        self.flight.lose_front(self.congestion.smss());
+        self.lose_old(now);
+        let recovery = &mut self.recovery;
+        recovery.phase = Phase::Timeout;
+        recovery.point = self.snd_nxt;
+        recovery.guarded = false;
+        recovery.dup_acks = 0;
+        recovery.left_bytes = 0;
+        recovery.forced = true;
+        recovery.by_sack = false;
+        recovery.tail = TailProbe::default();
         self.refresh();
     }
 
@@ -324,47 +435,24 @@ impl Sender {
         let recovery = &self.recovery;
         match recovery.phase {
             // Limited transmit (RFC 3042, RFC 6675 §5 step 3): a new segment for each that has left.
-            Phase::Open => self
-                .flight_size()
-                .saturating_sub(self.scoreboard.bytes())
-                .saturating_sub(recovery.left_bytes.min(2 * self.congestion.smss())),
+            Phase::Open => {
+                let left = recovery.left_bytes.min(2 * self.congestion.smss());
+                self.flight.flying().saturating_sub(left)
+            }
             // RFC 6582's inflation and deflation, from the other side.
             Phase::Fast if !recovery.by_sack => {
                 self.flight_size().saturating_sub(recovery.left_bytes)
             }
-            Phase::Fast | Phase::Timeout => {
-                let lost_before = recovery
-                    .lost_before
-                    .latest(self.snd_una)
-                    .earliest(self.snd_nxt);
-                let sacked = self.scoreboard.bytes();
-                let sacked_lost = self.scoreboard.bytes_before(lost_before);
-                let sacked_again = self.scoreboard.bytes_before(recovery.high_rxt);
-                let not_lost = (self.snd_nxt - lost_before).saturating_sub(sacked - sacked_lost);
-                let again = (recovery.high_rxt - self.snd_una).saturating_sub(sacked_again);
-                not_lost + again
-            }
+            Phase::Fast | Phase::Timeout => self.flight.flying(),
         }
     }
 
     /// The next sequence numbers to send again that are lost for certain (RFC 6675 §4, NextSeg rule 1).
     pub(crate) fn next_lost(&mut self) -> Option<Hole> {
-        if self.flight_size() == 0 || self.recovery.phase == Phase::Open && !self.recovery.forced {
-            return None;
-        }
-        let (start, end) = self
-            .scoreboard
-            .hole_from(self.recovery.high_rxt.latest(self.snd_una));
-        let limit = if self.recovery.forced {
-            self.snd_nxt
-        } else {
-            self.recovery.lost_before
-        };
-        let end = end.unwrap_or(limit).earliest(limit).earliest(self.snd_nxt);
-        if !start.is_before(end) {
+        let Some((start, end)) = self.first_to_repeat() else {
             self.recovery.forced = false;
             return None;
-        }
+        };
         if !self.recovery.forced {
             if self.pipe() + self.congestion.smss() > self.congestion.cwnd() {
                 return None;
@@ -378,28 +466,32 @@ impl Sender {
         Some(Hole {
             start,
             octets: end - start,
-            rescue: false,
         })
     }
 
-    /// With nothing lost for certain and nothing new to send: rules 3 and 4 of RFC 6675 §4.
+    /// What is lost first, or else, where something must be sent whatever has become of it, the first in flight.
+    fn first_to_repeat(&self) -> Option<(SeqNumber, SeqNumber)> {
+        let first = self.flight_size().min(self.congestion.smss());
+        let front = (self.snd_una, self.snd_una + first);
+        let forced = self.recovery.forced && first > 0;
+        self.flight.first_lost().or(forced.then_some(front))
+    }
+
+    /// With nothing lost for certain and nothing new to send: rules 3 and 4 of RFC 6675 §4, which finding losses by time leaves
+    /// nothing to do for (RFC 8985 §8).
     pub(crate) fn next_perhaps_lost(&mut self) -> Option<Hole> {
-        if self.recovery.phase != Phase::Fast
+        let recovery = &self.recovery;
+        if recovery.phase != Phase::Fast
+            || recovery.by_time
             || self.pipe() + self.congestion.smss() > self.congestion.cwnd()
         {
             return None;
         }
-        let highest = self.scoreboard.highest()?;
-        let (start, end) = self
-            .scoreboard
-            .hole_from(self.recovery.high_rxt.latest(self.snd_una));
-        if let Some(end) = end
-            && start.is_before(highest)
-        {
+        let highest = self.flight.highest_arrived()?;
+        if let Some((start, end)) = self.flight.first_doubtful() {
             return Some(Hole {
                 start,
                 octets: end - start,
-                rescue: false,
             });
         }
         if self.recovery.rescued || !highest.is_before(self.snd_nxt) {
@@ -407,29 +499,34 @@ impl Sender {
         }
         // Rule 4: the last segment in flight, once.
         self.recovery.rescued = true;
-        let smss = self.congestion.smss();
-        let start = if self.snd_nxt - highest > smss {
-            self.snd_nxt - smss
-        } else {
-            highest
-        };
-        Some(Hole {
-            start,
-            octets: self.snd_nxt - start,
-            rescue: true,
-        })
+        Some(self.last_in_flight(highest))
+    }
+
+    /// The last segment in flight, as far as it lies past `from`.
+    fn last_in_flight(&self, from: SeqNumber) -> Hole {
+        let octets = (self.snd_nxt - from).min(self.congestion.smss());
+        Hole {
+            start: self.snd_nxt - octets,
+            octets,
+        }
+    }
+
+    /// Accounts for so many new sequence numbers that leave while losses are repaired.
+    pub(crate) fn on_sent_in_recovery(&mut self, octets: u32) {
+        self.recovery.reduction.on_sent(octets);
     }
 
     /// Accounts for so many sequence numbers of a hole that leave again.
     pub(crate) fn on_retransmitted(&mut self, now: Instant, hole: Hole, octets: u32) {
-        let end = hole.start + octets;
-        self.time_again(now, hole.start, end);
-        if !hole.rescue {
-            self.recovery.high_rxt = self.recovery.high_rxt.latest(end);
-        }
+        self.flight
+            .depart_again(hole.start, hole.start + octets, now);
         self.recovery.forced = false;
+        self.recovery.reduction.on_sent(octets);
+        if let Some(doubt) = &mut self.recovery.doubt {
+            doubt.on_sent_again(octets);
+        }
         if !self.retransmit.is_armed() {
-            self.arm(now);
+            self.arm_timeout(now);
         }
         self.refresh();
     }
@@ -442,12 +539,21 @@ impl Sender {
             || recovery.left_bytes > 0
             || recovery.guarded
             || recovery.forced
-            || !self.scoreboard.is_empty()
+            || recovery.tail.is_out()
+            || recovery.doubt.is_some()
+            || !self.flight.is_untouched()
             || self.snd_max != self.snd_nxt
             || self.snd_wnd == 0;
+        self.tail_probes = recovery.by_time
+            && recovery.phase == Phase::Open
+            && recovery.dup_acks == 0
+            && !recovery.tail.is_out()
+            && self.flight.is_untouched()
+            && self.snd_wnd > 0;
         debug_assert!(self.snd_una.is_at_or_before(self.snd_nxt));
         debug_assert!(self.snd_nxt.is_at_or_before(self.snd_max));
         debug_assert!(self.snd_nxt.is_at_or_before(self.snd_end));
+        debug_assert_eq!(self.flight.octets(), self.flight_size());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::timers::nanos;
+use braidnet_wire::time::{Duration, Instant};
 
 /// SRTT, RTTVAR and RTO, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -14,7 +15,21 @@ pub(crate) struct Rtt {
     min_rto: u64,
     max_rto: u64,
     granularity: u64,
+    /// The shortest round trips of this period and of the one before; `u64::MAX` where there was none.
+    shortest: [u64; 2],
+    /// When this period began.
+    period: Instant,
+    /// How long after the last ACK the tail is probed (RFC 8985 §7.2), with one segment in flight and with more; none where the timeout
+    /// comes first.
+    tail_probe: [Option<u64>; 2],
 }
+
+/// The shortest round trip is that of the last one or two such periods (RFC 8985 §6.2, step 1).
+const PERIOD: Duration = Duration::from_secs(150);
+/// What a peer may take for the acknowledgment of a lone segment (RFC 8985 §7.2, `TLP.max_ack_delay`).
+const MAX_ACK_DELAY: u64 = 200_000_000;
+/// No probe of the tail goes sooner: a peer's processor may be busy for so long.
+const LEAST_PROBE: u64 = 2_000_000;
 
 /// RTO after a lost SYN once data flows (RFC 6298 §5.7).
 const RTO_AFTER_LOST_SYN: u64 = 3_000_000_000;
@@ -31,13 +46,17 @@ impl Rtt {
             min_rto,
             max_rto,
             granularity: nanos(config.clock_granularity),
+            shortest: [u64::MAX; 2],
+            period: Instant::ZERO,
+            tail_probe: [None; 2],
         }
     }
 
     /// Takes a measurement (RFC 6298 §2.2 and §2.3) and forgets the backoff (§5.7). A clock too coarse to see the round
     /// trip measures 0, which counts as 1 ns.
-    pub(crate) fn sample(&mut self, rtt: u64) {
+    pub(crate) fn sample(&mut self, now: Instant, rtt: u64) {
         let rtt = rtt.min(self.max_rto).max(1);
+        self.note_shortest(now, rtt);
         if self.srtt == 0 {
             self.srtt = rtt;
             self.rttvar = rtt / 2;
@@ -46,10 +65,43 @@ impl Rtt {
             self.rttvar = self.rttvar - self.rttvar / 4 + self.srtt.abs_diff(rtt) / 4;
             self.srtt = (self.srtt - self.srtt / 8 + rtt / 8).max(1);
         }
+        self.settle();
+    }
+
+    /// RTO, and when the tail is probed, by what is known now.
+    fn settle(&mut self) {
         let variance = self.rttvar.saturating_mul(4).max(self.granularity);
         // `new` has seen to it that the bounds are in order.
         let rto = self.srtt.saturating_add(variance);
         self.rto = rto.max(self.min_rto).min(self.max_rto);
+        let two = self.srtt.saturating_mul(2).max(LEAST_PROBE);
+        let before = |probe: u64| Some(probe).filter(|probe| *probe < self.rto);
+        self.tail_probe = [before(two.saturating_add(MAX_ACK_DELAY)), before(two)];
+    }
+
+    fn note_shortest(&mut self, now: Instant, rtt: u64) {
+        if now.since(self.period) >= PERIOD {
+            self.shortest = [u64::MAX, self.shortest[0]];
+            self.period = now;
+        }
+        self.shortest[0] = self.shortest[0].min(rtt);
+    }
+
+    /// The shortest round trip of late, in nanoseconds; 0 before the first measurement.
+    pub(crate) fn shortest(&self) -> u64 {
+        let shortest = self.shortest[0].min(self.shortest[1]);
+        if shortest == u64::MAX { 0 } else { shortest }
+    }
+
+    /// What the clock cannot tell apart, in nanoseconds.
+    pub(crate) fn granularity(&self) -> u64 {
+        self.granularity
+    }
+
+    /// How long after the last ACK the tail is probed, with one segment in flight or with more; `None` where the timeout comes first.
+    #[inline]
+    pub(crate) fn tail_probe(&self, several: bool) -> Option<u64> {
+        self.tail_probe[usize::from(several)]
     }
 
     /// Doubles the timeout (RFC 6298 §5.5).
@@ -91,7 +143,6 @@ impl Rtt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
 
     const MS: u64 = 1_000_000;
 
@@ -106,13 +157,13 @@ mod tests {
     fn first_and_second_measurement() {
         let mut rtt = rtt();
         assert_eq!(rtt.rto(), 1000 * MS, "RFC 6298 §2.1");
-        rtt.sample(100 * MS);
+        rtt.sample(Instant::ZERO, 100 * MS);
         assert_eq!(
             (rtt.srtt, rtt.rttvar, rtt.rto),
             (100 * MS, 50 * MS, 300 * MS),
             "§2.2"
         );
-        rtt.sample(180 * MS);
+        rtt.sample(Instant::ZERO, 180 * MS);
         // RTTVAR = 3/4 * 50 + 1/4 * 80, with the old SRTT; SRTT = 7/8 * 100 + 1/8 * 180.
         assert_eq!((rtt.srtt, rtt.rttvar), (110 * MS, 57_500_000), "§2.3");
         assert_eq!(rtt.rto, 340 * MS);
@@ -121,12 +172,12 @@ mod tests {
     #[test]
     fn backoff_doubles_up_to_the_bound_and_ends_with_a_measurement() {
         let mut rtt = rtt();
-        rtt.sample(100 * MS);
+        rtt.sample(Instant::ZERO, 100 * MS);
         for expected in [600, 1200, 2400, 4800, 9600, 19200, 38400, 60000, 60000] {
             rtt.back_off();
             assert_eq!(rtt.rto(), expected * MS, "RFC 6298 §5.5, §2.5");
         }
-        rtt.sample(100 * MS);
+        rtt.sample(Instant::ZERO, 100 * MS);
         assert!(rtt.rto() < 300 * MS, "RFC 6298 §5.7");
         assert_eq!(rtt.rto_doubled(200), 60_000 * MS);
     }
@@ -135,7 +186,7 @@ mod tests {
     fn bounds_hold_for_any_measurement() {
         let mut rtt = Rtt::new(&Config::default());
         for sample in [0, 0, 1, u64::MAX, 0, 7 * MS, u64::MAX, u64::MAX] {
-            rtt.sample(sample);
+            rtt.sample(Instant::ZERO, sample);
             assert!(
                 (200 * MS..=60_000 * MS).contains(&rtt.rto()),
                 "after {sample}"
@@ -149,7 +200,7 @@ mod tests {
         let mut rtt = rtt();
         rtt.start_after_lost_syn();
         assert_eq!(rtt.rto(), 3000 * MS);
-        rtt.sample(10 * MS);
+        rtt.sample(Instant::ZERO, 10 * MS);
         rtt.start_after_lost_syn();
         assert_eq!(rtt.rto(), 30 * MS);
     }

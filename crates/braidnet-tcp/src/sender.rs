@@ -6,9 +6,9 @@
 
 use crate::config::Config;
 use crate::congestion::{Acked, Congestion};
-use crate::recovery::{Phase, Recovery};
+use crate::flight::{Delivery, Flight};
+use crate::recovery::Recovery;
 use crate::rtt::Rtt;
-use crate::scoreboard::Scoreboard;
 use crate::timers::Timer;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::time::Instant;
@@ -46,30 +46,38 @@ pub(crate) struct Sender {
     pub(crate) probe_due: bool,
     /// Retransmission timer while something is in flight, else the timer for zero-window probes.
     pub(crate) retransmit: Timer,
+    /// What it is set for.
+    pub(crate) awaited: Awaited,
+    /// From when on a timeout counts (RFC 6298 §5).
+    pub(crate) armed_at: Instant,
+    /// The timer may be set for a probe of the tail first.
+    pub(crate) tail_probes: bool,
     pub(crate) congestion: Congestion,
     pub(crate) rtt: Rtt,
-    /// The segment whose round trip is measured.
-    timed: Option<Timed>,
+    /// What is acknowledged beyond it measures a round trip: one in each.
+    measured_to: SeqNumber,
+    /// When our SYN left, if it left once.
+    handshake_sent: Option<Instant>,
     last_sent: Instant,
     /// Timeouts and probes since the peer last showed that it lives.
     pub(crate) unanswered: u8,
     /// Probes sent since the window closed.
     pub(crate) probes: u8,
     pub(crate) recovery: Recovery,
-    pub(crate) scoreboard: Scoreboard,
+    pub(crate) flight: Flight,
     send_buffer_bytes: u32,
     pub(crate) iss: SeqNumber,
 }
 
-/// A segment whose round trip is measured (RFC 6298 §3).
-#[derive(Clone, Copy, Debug)]
-struct Timed {
-    /// One past its last sequence number.
-    end: SeqNumber,
-    sent: Instant,
-    /// It was sent once and nothing was missing before it: what acknowledges it answers it. Otherwise the acknowledgment
-    /// must prove that by its echo.
-    sure: bool,
+/// What the retransmission timer is set for (RFC 8985 §8: one timer has all three modes).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// A timeout, or a probe of a closed window.
+    Timeout,
+    /// A probe of the tail.
+    TailProbe,
+    /// What may have been overtaken only.
+    Reordering,
 }
 
 impl Sender {
@@ -92,14 +100,22 @@ impl Sender {
             cwnd_limited: false,
             probe_due: false,
             retransmit: Timer::OFF,
+            awaited: Awaited::Timeout,
+            armed_at: Instant::ZERO,
+            tail_probes: false,
             congestion: Congestion::new(config.congestion, u32::from(mss).max(1)),
             rtt: Rtt::new(config),
-            timed: None,
+            measured_to: iss,
+            handshake_sent: None,
             last_sent: Instant::ZERO,
             unanswered: 0,
             probes: 0,
             recovery: Recovery::default(),
-            scoreboard: Scoreboard::with_capacity(config.reassembly_reserve as usize),
+            flight: Flight::new(
+                iss + 1,
+                config.flight_pieces as usize,
+                config.reassembly_reserve as usize,
+            ),
             send_buffer_bytes: config.send_buffer_bytes,
             iss,
         }
@@ -174,8 +190,13 @@ impl Sender {
     /// The handshake is over: our SYN is acknowledged and the peer's window is known.
     pub(crate) fn start(&mut self, now: Instant, smss: u32, lost_syn: bool) {
         self.snd_una = self.iss + 1;
+        self.flight.restart(self.snd_una);
+        self.measured_to = self.snd_una;
         self.congestion.start(smss, lost_syn);
-        self.measure(now, self.snd_una, None);
+        if let Some(sent) = self.handshake_sent.take() {
+            self.rtt
+                .sample(now, now.nanos().saturating_sub(sent.nanos()));
+        }
         if lost_syn {
             self.rtt.start_after_lost_syn();
         }
@@ -232,8 +253,8 @@ impl Sender {
             // The peer has thrown away what the timeouts sent into its closed window.
             self.probes = 0;
             self.see_life();
-            self.retransmit_all();
-            self.arm(now);
+            self.retransmit_all(now);
+            self.arm_timeout(now);
         }
     }
 
@@ -250,7 +271,10 @@ impl Sender {
     pub(crate) fn slide(&mut self, now: Instant, ack: SeqNumber) {
         let bytes = ack - self.snd_una;
         self.snd_una = ack;
-        self.measure(now, ack, None);
+        let sent = self.flight.slide(ack);
+        if ack.is_after(self.measured_to) {
+            self.measure_plainly(now, sent);
+        }
         self.unanswered = 0;
         self.probes = 0;
         if self.cwnd_limited {
@@ -270,56 +294,76 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer runs from now.
+    /// The retransmission timer runs from now, to a probe of the tail if one may go first.
     #[inline]
     pub(crate) fn arm(&mut self, now: Instant) {
-        self.retransmit = Timer::after(now, self.rtt.rto());
+        let (mut wait, mut awaited) = (self.rtt.rto(), Awaited::Timeout);
+        if self.tail_probes
+            && let Some(probe) = self
+                .rtt
+                .tail_probe(self.flight_size() > self.congestion.smss())
+        {
+            (wait, awaited) = (probe, Awaited::TailProbe);
+        }
+        self.retransmit = Timer::after(now, wait);
+        self.awaited = awaited;
+        self.armed_at = now;
     }
 
-    /// Takes the measurement if the timed segment is acknowledged. `echo_age` is how many milliseconds ago we sent the
-    /// timestamp that the acknowledgment echoes, if it echoes one.
-    ///
-    /// Karn's rule: what is sent again measures nothing (RFC 6298 §3), unless the echo shows that it is what is answered
-    /// (RFC 7323 §4.1). A peer that had the segment all along, and whose acknowledgments were lost, echoes what first
-    /// brought it (§4.3): that is older than what we sent last, and the age of the loss, not of a round trip.
-    #[inline]
-    pub(crate) fn measure(&mut self, now: Instant, ack: SeqNumber, echo_age: Option<u32>) {
-        if let Some(Timed { end, .. }) = self.timed
-            && end.is_at_or_before(ack)
-        {
-            self.take_measurement(now, echo_age);
+    /// The same without such a probe.
+    pub(crate) fn arm_timeout(&mut self, now: Instant) {
+        self.retransmit = Timer::after(now, self.rtt.rto());
+        self.awaited = Awaited::Timeout;
+        self.armed_at = now;
+    }
+
+    /// The timer was set for something else meanwhile: back to the timeout, where that stood.
+    pub(crate) fn arm_timeout_again(&mut self) {
+        self.retransmit = Timer::after(self.armed_at, self.rtt.rto());
+        self.awaited = Awaited::Timeout;
+    }
+
+    /// Takes the round trip that an ACK measures on an orderly connection, the last that it acknowledges having left at `sent`.
+    #[inline(never)]
+    fn measure_plainly(&mut self, now: Instant, sent: Option<Instant>) {
+        self.measured_to = self.snd_nxt;
+        if let Some(sent) = sent {
+            self.rtt
+                .sample(now, now.nanos().saturating_sub(sent.nanos()));
         }
     }
 
-    #[inline(never)]
-    fn take_measurement(&mut self, now: Instant, echo_age: Option<u32>) {
-        let Some(timed) = self.timed.take() else {
+    /// Takes the round trip that an ACK measures (RFC 6298 §3), once in each. `sure` if nothing was missing before what it
+    /// acknowledges; `echo_age` is how many milliseconds ago we sent the timestamp that it echoes, if it echoes one.
+    ///
+    /// Karn's rule: what is sent again measures nothing, unless the echo shows that it is what is answered (RFC 7323 §4.1). A peer
+    /// that had the segment all along, and whose acknowledgments were lost, echoes what first brought it (§4.3): that is older than
+    /// what we sent last, and the age of the loss, not of a round trip.
+    pub(crate) fn measure(
+        &mut self,
+        now: Instant,
+        delivery: &Delivery,
+        sure: bool,
+        echo_age: Option<u32>,
+    ) {
+        let newest = match (delivery.newest_original, delivery.newest_again) {
+            (Some(one), Some(other)) if other.is_after(one) => Some(other),
+            (one, other) => one.or(other),
+        };
+        let Some(newest) = newest.filter(|newest| newest.end.is_after(self.measured_to)) else {
             return;
         };
-        let age = now.nanos().saturating_sub(timed.sent.nanos());
-        if timed.sure {
-            return self.rtt.sample(age);
+        let age = now.nanos().saturating_sub(newest.at.nanos());
+        // What had to be sent again may have held up the ACK of all else.
+        if sure && delivery.first_again.is_none() {
+            self.measured_to = self.snd_nxt;
+            return self.rtt.sample(now, age);
         }
-        let ticks_since = now.millis().wrapping_sub(timed.sent.millis()) as u32;
+        let ticks_since = now.millis().wrapping_sub(newest.at.millis()) as u32;
         if let Some(ticks) = echo_age.filter(|ticks| *ticks <= ticks_since) {
-            self.rtt
-                .sample(age.min(u64::from(ticks.max(1)) * 1_000_000));
-        }
-    }
-
-    /// What is timed may be on its way again before it is acknowledged.
-    pub(crate) fn stop_measuring(&mut self) {
-        self.timed = None;
-    }
-
-    /// Times what leaves again from `start` to `end`, unless something before it is timed already.
-    pub(crate) fn time_again(&mut self, now: Instant, start: SeqNumber, end: SeqNumber) {
-        if self.timed.is_none_or(|timed| start.is_before(timed.end)) {
-            self.timed = Some(Timed {
-                end,
-                sent: now,
-                sure: false,
-            });
+            self.measured_to = self.snd_nxt;
+            let age = age.min(u64::from(ticks.max(1)) * 1_000_000);
+            self.rtt.sample(now, age);
         }
     }
 
@@ -332,13 +376,7 @@ impl Sender {
         }
         self.snd_nxt += octets;
         self.snd_max = self.snd_max.latest(self.snd_nxt);
-        if self.timed.is_none() {
-            self.timed = Some(Timed {
-                end: self.snd_nxt,
-                sent: now,
-                sure: self.recovery.phase == Phase::Open,
-            });
-        }
+        self.flight.depart(self.snd_nxt, now);
         self.last_sent = now;
         self.probe_due = false;
     }
@@ -347,12 +385,8 @@ impl Sender {
     pub(crate) fn on_handshake_sent(&mut self, now: Instant, again: bool) {
         self.snd_nxt = self.iss + 1;
         self.snd_max = self.snd_nxt;
-        self.timed = (!again).then_some(Timed {
-            end: self.snd_nxt,
-            sent: now,
-            sure: true,
-        });
-        self.arm(now);
+        self.handshake_sent = (!again).then_some(now);
+        self.arm_timeout(now);
     }
 
     /// A probe of a closed window leaves.
@@ -426,6 +460,7 @@ impl Sender {
     /// Waits for the window to open, to probe at last (RFC 9293 §3.8.6.1, and the override timeout of §3.8.6.2.1).
     pub(crate) fn persist(&mut self, now: Instant) {
         self.retransmit = Timer::after(now, self.rtt.rto_doubled(self.probes));
+        self.awaited = Awaited::Timeout;
     }
 }
 

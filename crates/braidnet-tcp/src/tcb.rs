@@ -275,6 +275,7 @@ impl<P: Payload> Tcb<P> {
             sack: connection.sack,
             snd_wind_shift: sender.snd_wind_shift,
             recovering: sender.is_recovering(),
+            probing_tail: sender.is_probing_tail(),
         }
     }
 
@@ -347,4 +348,6 @@ pub struct Status {
     pub snd_wind_shift: u8,
     /// Whether lost segments are being repaired.
     pub recovering: bool,
+    /// Whether a probe of the tail (RFC 8985 §7) is to be sent, or has not been answered: one segment more than `cwnd` may be in flight.
+    pub probing_tail: bool,
 }

@@ -40,6 +40,11 @@ impl Timer {
         Timer(self.0.min(other.0))
     }
 
+    /// The later of the two, where both are armed.
+    pub(crate) fn latest(self, other: Timer) -> Timer {
+        Timer(self.0.max(other.0))
+    }
+
     #[inline]
     pub(crate) fn deadline(self) -> Option<Instant> {
         self.is_armed().then_some(self.0)

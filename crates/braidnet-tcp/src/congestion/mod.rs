@@ -64,6 +64,8 @@ impl AnyRule {
 pub(crate) struct Congestion {
     window: Window,
     rule: AnyRule,
+    /// What both were before the last cut that may yet turn out to be in vain.
+    before: Option<(Window, AnyRule)>,
 }
 
 impl Congestion {
@@ -77,7 +79,11 @@ impl Congestion {
             CongestionControl::Cubic => AnyRule::Cubic(Cubic::default()),
             CongestionControl::NewReno => AnyRule::NewReno(NewReno::default()),
         };
-        Congestion { window, rule }
+        Congestion {
+            window,
+            rule,
+            before: None,
+        }
     }
 
     /// The handshake is over: the segment size is known, and whether a SYN was lost, which makes for an initial window
@@ -151,6 +157,42 @@ impl Congestion {
     /// Nothing was sent for longer than a retransmission timeout (RFC 5681 §4.1).
     pub(crate) fn on_idle(&mut self) {
         self.window.cwnd = self.window.cwnd.min(initial_window(self.window.smss));
+    }
+
+    /// Fast recovery allows so much for now (RFC 6937 §3).
+    pub(crate) fn reduce_to(&mut self, bytes: u32) {
+        self.window.cwnd = bytes.min(MAX_CWND);
+    }
+
+    /// Fast recovery is over: the window is where it was to go.
+    pub(crate) fn end_reduction(&mut self) {
+        self.window.cwnd = self.window.ssthresh;
+    }
+
+    /// The window is about to be cut, perhaps in vain.
+    pub(crate) fn remember(&mut self) {
+        self.before = Some((self.window, self.rule.clone()));
+    }
+
+    /// There was no loss: all is as before.
+    pub(crate) fn take_back_loss(&mut self) {
+        if let Some((window, rule)) = self.before.take() {
+            self.window.ssthresh = window.ssthresh;
+            self.window.cwnd = self.window.cwnd.max(window.cwnd);
+            self.rule = rule;
+        }
+    }
+
+    /// A timeout came too early (RFC 4015 §3.2, §3.4): with `pipe` on its way, what was just acknowledged may leave anew, an initial
+    /// window of it at most, and slow start leads back to the window that was.
+    pub(crate) fn take_back_timeout(&mut self, pipe: u32, acked: u32) {
+        if let Some((window, rule)) = self.before.take() {
+            let initial = initial_window(self.window.smss);
+            let cwnd = pipe.saturating_add(acked.min(initial));
+            self.window.ssthresh = window.ssthresh.max(window.cwnd);
+            self.window.cwnd = self.window.cwnd.max(cwnd).min(MAX_CWND);
+            self.rule = rule;
+        }
     }
 
     fn reduced(&mut self, flight_size: u32) -> u32 {

@@ -5,9 +5,11 @@ use crate::{Config, CongestionControl, DropReason, Events};
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
 
+/// Losses are found by what has overtaken them, not by time.
 fn config(sack: bool) -> Config {
     Config {
         sack,
+        rack: false,
         congestion: CongestionControl::NewReno,
         send_buffer_bytes: 1 << 20,
         ..Host::plain()
@@ -81,11 +83,13 @@ fn with_sack() {
     assert_eq!(starts(&host.sent()), [10_000]);
     host.arrive(&sack(0, &[(3000, 4000), (1000, 2000)]));
     assert_eq!(starts(&host.sent()), [11_000]);
-    // More than two segments' worth SACKed above 0: lost. cwnd = 5; pipe counts 4, 5 to 11 and the one sent again.
+    // More than two segments' worth SACKed above 0: lost. The window goes to 5 in proportion to what arrives (RFC 6937): one segment
+    // has, of twelve that were in flight; pipe counted 2 and 5 to 11.
     host.arrive(&sack(0, &[(3000, 5000), (1000, 2000)]));
     assert_eq!(starts(&host.sent()), [0]);
     let status = host.end.tcb.status();
-    assert_eq!((status.cwnd, status.recovering), (5000, true));
+    assert_eq!((status.ssthresh, status.recovering), (5000, true));
+    assert_eq!(status.cwnd, 8000 + 5000u32.div_ceil(12));
     // 2 is lost as well once three segments above it are SACKed, and goes when the pipe has drained to 4.
     host.arrive(&sack(0, &[(6000, 8000), (3000, 5000), (1000, 2000)]));
     assert_eq!(host.end.tcb.status().pipe, 6000);

@@ -91,6 +91,8 @@ pub struct Account {
     sendings: Vec<Sending>,
     /// Places that it sent more than once, but for one at the start of a segment: it may be a probe of a closed window.
     pub wasted: u32,
+    /// The probe of the tail that is out was new data beyond the window.
+    tail_probed: bool,
     /// What was fed to it of the peer's places.
     heard: Ranges,
     /// Its latest acknowledgment, and the right edge that went with it, in the peer's places.
@@ -129,6 +131,7 @@ impl Account {
             sent: 0,
             sendings: Vec::new(),
             wasted: 0,
+            tail_probed: false,
             heard: Ranges::default(),
             acked: 0,
             announced: 0,
@@ -189,14 +192,18 @@ impl Oracle {
         let probe = octets(header, data.len()) <= 1;
         let new = !transmit.retransmission && !data.is_empty() && !probe;
         let fin = u32::from(header.flags.contains(TcpFlags::FIN));
-        demand(
-            !new || status.pipe <= status.cwnd + fin,
-            Law::Congestion,
-            || format!("host {from}: {status:?}"),
-        )?;
+        // RFC 8985 §7.3: one new segment may probe the tail whatever the window says.
+        let within = status.pipe <= status.cwnd + fin;
+        let probes_tail = new && !within && status.probing_tail && !own.tail_probed;
+        own.tail_probed = status.probing_tail && (own.tail_probed || probes_tail);
+        demand(!new || within || probes_tail, Law::Congestion, || {
+            format!("host {from}: {status:?}")
+        })?;
         let start = header.seq - own.iss;
         let end = start + octets(header, data.len());
-        own.wasted += own.sent.min(end).saturating_sub(start + 1);
+        if !status.probing_tail {
+            own.wasted += own.sent.min(end).saturating_sub(start + 1);
+        }
         own.sent = own.sent.max(end);
         if end > start {
             own.sendings.push(Sending {

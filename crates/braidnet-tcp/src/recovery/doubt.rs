@@ -1,0 +1,182 @@
+//! Was it a loss? What was sent again though it was only late is found out, and the window comes back.
+//!
+//! Three ways lead there. An ACK that echoes a timestamp older than the first sending again answers the original (Eifel, RFC 3522).
+//! D-SACKs that account for all that was sent again say that it arrived twice (RFC 3708 §3). And after a timeout two new segments go
+//! before anything more is sent again: if what was never sent again is acknowledged then, the originals are arriving (F-RTO, RFC 5682).
+
+use super::rack::is_older;
+use super::{Heard, Phase};
+use crate::sender::Sender;
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::time::Instant;
+
+/// F-RTO's question (RFC 5682 §2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Probing {
+    /// It is not asked, or answered: there was a loss.
+    #[default]
+    No,
+    /// The first segment is sent again; its ACK is awaited.
+    First,
+    /// New segments have followed; what is acknowledged next decides.
+    Second,
+}
+
+/// A cut of the window that may yet turn out to be in vain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doubt {
+    /// SND.UNA when the window was cut.
+    from: SeqNumber,
+    /// Octets sent again since that no D-SACK has accounted for.
+    again: u32,
+    /// Anything was sent again.
+    any: bool,
+    /// A timeout has cut the window.
+    by_timeout: bool,
+    probing: Probing,
+    /// The recovery is over; so is the doubt once SND.UNA gets here.
+    until: Option<SeqNumber>,
+}
+
+impl Doubt {
+    pub(super) fn end_at(&mut self, until: SeqNumber) {
+        self.until = Some(until);
+        self.probing = Probing::No;
+    }
+
+    pub(super) fn on_sent_again(&mut self, octets: u32) {
+        self.any = true;
+        self.again = self.again.saturating_add(octets);
+    }
+}
+
+impl Sender {
+    /// The window is about to be cut. What it was is remembered, if it is not cut already.
+    pub(super) fn begin_doubt(&mut self, phase: Phase) {
+        let by_timeout = phase == Phase::Timeout;
+        let fresh = self.recovery.phase == Phase::Open;
+        // RFC 5682 §2.1 step 1: only the first timeout of a segment asks, and none amid fast recovery.
+        let probing = match by_timeout && fresh {
+            true => Probing::First,
+            false => Probing::No,
+        };
+        match &mut self.recovery.doubt {
+            Some(doubt) if !fresh => {
+                doubt.by_timeout |= by_timeout;
+                doubt.probing = Probing::No;
+            }
+            doubt => {
+                self.congestion.remember();
+                *doubt = Some(Doubt {
+                    from: self.snd_una,
+                    again: 0,
+                    any: false,
+                    by_timeout,
+                    probing,
+                    until: None,
+                });
+            }
+        }
+    }
+
+    /// Whether the answer to a timeout decides yet what is lost.
+    pub(super) fn is_probing_timeout(&self) -> bool {
+        (self.recovery.doubt).is_some_and(|doubt| doubt.probing == Probing::Second)
+    }
+
+    /// Whether fast retransmit without time to go by has just been found premature: not again for the same flight.
+    pub(super) fn is_calmed(&self) -> bool {
+        self.recovery.guarded && self.recovery.premature
+    }
+
+    /// What an ACK says of the cut in doubt.
+    pub(super) fn look_for_doubt(&mut self, now: Instant, heard: &Heard) {
+        let Some(mut doubt) = self.recovery.doubt else {
+            return;
+        };
+        if heard.moved > 0
+            && doubt
+                .until
+                .is_some_and(|until| self.snd_una.is_after(until))
+        {
+            self.recovery.doubt = None;
+            return;
+        }
+        let answered = heard.moved > 0
+            && (heard.delivery.first_again).is_some_and(|at| is_older(now, heard.echo_age, at));
+        if let Some(block) = heard.duplicate
+            && !self.recovery.tail.is_out()
+            && block.left.is_at_or_after(doubt.from)
+        {
+            doubt.again = doubt.again.saturating_sub(block.right - block.left);
+        }
+        let all_twice = doubt.any && doubt.again == 0 && heard.duplicate.is_some();
+        self.recovery.doubt = Some(doubt);
+        if answered || all_twice || self.is_timeout_disproved(heard) {
+            self.undo(now, heard);
+        }
+    }
+
+    /// F-RTO (RFC 5682 §2.1 and §3.1): whether what was never sent again is being acknowledged.
+    fn is_timeout_disproved(&mut self, heard: &Heard) -> bool {
+        let point = self.recovery.point;
+        let all = self.snd_una.is_at_or_after(point);
+        let can_probe = self.unsent() > 0 && self.snd_wnd > self.flight_size();
+        let Some(doubt) = &mut self.recovery.doubt else {
+            return false;
+        };
+        match doubt.probing {
+            Probing::No => false,
+            Probing::First if heard.moved > 0 && !all && can_probe => {
+                // Step 2b: two new segments, as if nothing were lost.
+                doubt.probing = Probing::Second;
+                self.flight.find_all();
+                let smss = self.congestion.smss();
+                self.congestion.reduce_to(self.flight.flying() + 2 * smss);
+                false
+            }
+            // Of what was in flight at the timeout, something that left only once has arrived.
+            Probing::Second
+                if (heard.delivery.lowest_original)
+                    .is_some_and(|end| end.is_at_or_before(point)) =>
+            {
+                true
+            }
+            Probing::First => {
+                doubt.probing = Probing::No;
+                false
+            }
+            Probing::Second => {
+                // Step 3a: it was a loss. What was in flight then is sent again, from three segments on.
+                doubt.probing = Probing::No;
+                self.flight.lose_before(point);
+                self.congestion.reduce_to(3 * self.congestion.smss());
+                false
+            }
+        }
+    }
+
+    /// Nothing was lost: the window is what it was, and what went wrong is learnt from.
+    fn undo(&mut self, now: Instant, heard: &Heard) {
+        let by_timeout = self
+            .recovery
+            .doubt
+            .take()
+            .is_some_and(|doubt| doubt.by_timeout);
+        self.flight.find_all();
+        self.recovery.rack.see_reordering();
+        if by_timeout {
+            // RFC 4015 §3.2: as much leaves as has arrived, up to an initial window, and slow start leads back.
+            self.congestion.take_back_timeout(self.pipe(), heard.moved);
+        } else {
+            self.congestion.take_back_loss();
+        }
+        if self.is_recovering() {
+            self.recovery.point = self.snd_nxt;
+            self.recovery.guarded = true;
+            self.recovery.premature = true;
+            self.calm_down();
+        }
+        self.rearm(now);
+    }
+}
