@@ -9,6 +9,7 @@
 mod choices;
 mod compare;
 mod failure;
+mod impaired;
 mod knobs;
 mod output;
 mod serve;

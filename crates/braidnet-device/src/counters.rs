@@ -20,11 +20,21 @@ pub enum DropReason {
     DeviceGone,
     /// The system refused the packet for a reason that has no name here.
     TransmitRefused,
+    /// An [impairment](crate::impair) lost it, by itself.
+    ImpairedLost,
+    /// An impairment lost it in a burst.
+    ImpairedLostInBurst,
+    /// The queue in front of an impairment's line was full.
+    ImpairedQueueFull,
+    /// As many packets as may be were under way in an impairment.
+    ImpairedTooMany,
+    /// There was no buffer to damage or mark a copy in.
+    ImpairedNoBuffer,
 }
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 7] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::ReceiveOversize,
         DropReason::TransmitOversize,
         DropReason::TransmitEmpty,
@@ -32,6 +42,11 @@ impl DropReason {
         DropReason::InterfaceDown,
         DropReason::DeviceGone,
         DropReason::TransmitRefused,
+        DropReason::ImpairedLost,
+        DropReason::ImpairedLostInBurst,
+        DropReason::ImpairedQueueFull,
+        DropReason::ImpairedTooMany,
+        DropReason::ImpairedNoBuffer,
     ];
 
     /// The reason as reports and metrics spell it.
@@ -44,6 +59,11 @@ impl DropReason {
             DropReason::InterfaceDown => "interface-down",
             DropReason::DeviceGone => "device-gone",
             DropReason::TransmitRefused => "transmit-refused",
+            DropReason::ImpairedLost => "impaired-lost",
+            DropReason::ImpairedLostInBurst => "impaired-lost-in-burst",
+            DropReason::ImpairedQueueFull => "impaired-queue-full",
+            DropReason::ImpairedTooMany => "impaired-too-many",
+            DropReason::ImpairedNoBuffer => "impaired-no-buffer",
         }
     }
 }
@@ -103,8 +123,13 @@ impl Counters {
 
     /// Counts one packet as dropped for `reason`.
     pub fn count_drop(&mut self, reason: DropReason) {
+        self.count_drops(reason, 1);
+    }
+
+    /// Counts so many packets as dropped for `reason`.
+    pub fn count_drops(&mut self, reason: DropReason, packets: u64) {
         let count = &mut self.dropped[reason as usize];
-        *count = count.wrapping_add(1);
+        *count = count.wrapping_add(packets);
     }
 
     /// Adds what another end has counted, to sum over queues or processors.

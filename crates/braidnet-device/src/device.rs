@@ -2,7 +2,7 @@
 
 use crate::capture::CaptureError;
 use crate::tun::TunError;
-use crate::{Counters, MacAddress};
+use crate::{Alarm, Counters, MacAddress};
 use braidnet_message::{Pool, Run};
 use braidnet_sync::parker::Unparker;
 use std::os::fd::BorrowedFd;
@@ -106,6 +106,12 @@ pub trait Receiver: Send {
         false
     }
 
+    /// What says when the queue wants to be asked again though nothing arrives; the same for the queue's whole life. `None` for a device that
+    /// holds no packets back, which all but [impaired](crate::impair) ones are: then nobody need look.
+    fn alarm(&self) -> Option<Alarm> {
+        None
+    }
+
     /// Whether nothing will ever arrive again: the device was removed, or the other end closed and all it sent was
     /// taken. Its fd should no longer be waited on then: it stays ready for ever.
     fn is_gone(&self) -> bool {
@@ -185,6 +191,10 @@ impl<R: Receiver + ?Sized> Receiver for Box<R> {
 
     fn wake_with(&mut self, unparker: Unparker) -> bool {
         (**self).wake_with(unparker)
+    }
+
+    fn alarm(&self) -> Option<Alarm> {
+        (**self).alarm()
     }
 
     fn is_gone(&self) -> bool {

@@ -8,22 +8,26 @@
 //! |---|---|
 //! | [`memory::wire`] | two stacks joined in one process: measurements, simulations, tests |
 //! | [`tun::TunDevice`] | Linux TUN (IP packets) and TAP (Ethernet frames) |
+//! | [`impair::Impaired`] | middleware that does to packets what a bad network does |
 //! | [`capture::Captured`] | middleware that records what passes through any other device as pcapng |
 //!
 //! # What it refuses
 //!
 //! Nothing here looks above the link: no address is resolved, no header verified, no packet answered. A device never
 //! blocks and never waits; whoever turns it sleeps on [`Receiver::fd`], or on a parker given to
-//! [`Receiver::wake_with`]. Nothing is lost without a name: every packet that a device drops is counted under a
+//! [`Receiver::wake_with`], and where it holds packets back no longer than its [`Receiver::alarm`] says. Nothing is lost without a name: every packet that a device drops is counted under a
 //! [`DropReason`].
 
+mod alarm;
 mod counters;
 mod device;
 
 pub mod capture;
+pub mod impair;
 pub mod memory;
 pub mod tun;
 
+pub use alarm::Alarm;
 pub use braidnet_wire::ethernet::MacAddress;
 pub use counters::{Counters, DropReason};
 pub use device::{

@@ -4,7 +4,7 @@ use crate::exchange::{MAILBOX, Mailbox, mailboxes};
 use crate::filtered::{Filtered, Queue, Sorting, Taker};
 use crate::leased::Leased;
 use crate::plan::{Classify, PlanError};
-use braidnet_device::{QueuePair, Receiver, Transmitter};
+use braidnet_device::{Alarm, QueuePair, Receiver, Transmitter};
 use braidnet_message::{Message, Pool, Run};
 use braidnet_stream::Claims;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
@@ -48,6 +48,8 @@ pub(crate) struct Share {
     intake: Intake,
     /// What becomes readable when something arrives.
     fd: Option<OwnedFd>,
+    /// What says when something is due that the device holds back; none where it never does.
+    pub(crate) alarm: Option<Alarm>,
     /// Nothing will ever arrive again.
     gone: Arc<AtomicBool>,
     pub(crate) transmitter: Option<Box<dyn Transmitter>>,
@@ -59,6 +61,7 @@ impl Share {
         Share {
             intake: Intake::Nothing,
             fd: None,
+            alarm: None,
             gone: Arc::default(),
             transmitter: None,
         }
@@ -210,6 +213,7 @@ struct Source {
     receiver: Shareable,
     transmitter: Box<dyn Transmitter>,
     fd: Option<OwnedFd>,
+    alarm: Option<Alarm>,
     gone: Arc<AtomicBool>,
 }
 
@@ -297,6 +301,7 @@ impl Sources {
         Ok(Share {
             intake: intake.unwrap_or(Intake::Nothing),
             fd: source.fd.as_ref().map(OwnedFd::try_clone).transpose()?,
+            alarm: source.alarm.clone(),
             gone: source.gone.clone(),
             transmitter: Some(source.transmitter.another()?),
         })
@@ -319,6 +324,7 @@ impl Source {
             .map(|fd| fd.try_clone_to_owned())
             .transpose()?;
         receiver.wake_with(waker.clone());
+        let alarm = receiver.alarm();
         let receiver = match manner {
             Manner::Alone => Shareable::Alone(Some(receiver)),
             Manner::InTurns(sorting) => {
@@ -338,6 +344,7 @@ impl Source {
             receiver,
             transmitter,
             fd,
+            alarm,
             gone: Arc::default(),
         })
     }

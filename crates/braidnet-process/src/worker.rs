@@ -233,8 +233,13 @@ impl Processor for Worker {
         }
         let at = |at: Option<Instant>| at.map_or(Next::Idle, Next::At);
         let leaves_at = self.sharing.as_ref().and_then(Manners::leaves_at);
-        next.sooner(at(self.cluster.deadline()))
-            .sooner(at(leaves_at))
+        let next = next
+            .sooner(at(self.cluster.deadline()))
+            .sooner(at(leaves_at));
+        match &self.share.alarm {
+            None => next,
+            Some(alarm) => next.sooner(at(alarm.next())),
+        }
     }
 
     fn has_work(&self) -> bool {

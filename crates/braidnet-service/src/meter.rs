@@ -4,7 +4,8 @@
 //! counted is published after each run, with plain stores, where anybody may read it at any time.
 
 use braidnet::device::{
-    Capabilities, Counters, Device, DeviceError, DropReason, QueuePair, Receiver, Transmitter,
+    Alarm, Capabilities, Counters, Device, DeviceError, DropReason, QueuePair, Receiver,
+    Transmitter,
 };
 use braidnet::message::{Pool, Run};
 use braidnet::sync::parker::Unparker;
@@ -177,6 +178,10 @@ impl Receiver for MeteredReceiver {
 
     fn wake_with(&mut self, unparker: Unparker) -> bool {
         self.inner.wake_with(unparker)
+    }
+
+    fn alarm(&self) -> Option<Alarm> {
+        self.inner.alarm()
     }
 
     fn is_gone(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::error::{ConnectError, ReceiveError, SendError, StackError};
 use crate::event::Event;
 use crate::inboxes::Inboxes;
 use crate::wiring::{self, Above, Plain, Wiring};
-use braidnet_device::{Device, QueuePair, RECEIVE_HEADROOM};
+use braidnet_device::{Alarm, Device, QueuePair, RECEIVE_HEADROOM};
 use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Message, Pool, Run, Scarcity};
 use braidnet_stream::cluster::ModuleSet;
@@ -63,6 +63,8 @@ pub struct Stack {
     wiring: Wiring,
     listeners: Arc<Listeners>,
     device: QueuePair,
+    /// What says when something is due that the device holds back; none where it never does.
+    alarm: Option<Alarm>,
     local: Address,
     endpoints: Endpoints,
     /// Connections with a segment that is being filled, or with credit to report.
@@ -107,6 +109,7 @@ impl Stack {
         let capabilities = *device.capabilities();
         let mut queues = Box::new(device).open()?;
         let device = queues.pop().ok_or(StackError::NoQueue)?;
+        let alarm = device.receiver.alarm();
         let arena = Arena::new(config.memory_bytes);
         let Plain {
             wiring,
@@ -127,6 +130,7 @@ impl Stack {
             arena,
             listeners,
             device,
+            alarm,
             local,
             endpoints: Endpoints::new(config.buckets),
             listed: Vec::new(),
@@ -160,7 +164,12 @@ impl Stack {
         if taken > 0 || self.cluster.is_backed_up() {
             return Next::Again;
         }
-        self.cluster.deadline().map_or(Next::Idle, Next::At)
+        let at = |at: Option<Instant>| at.map_or(Next::Idle, Next::At);
+        let next = at(self.cluster.deadline());
+        match &self.alarm {
+            None => next,
+            Some(alarm) => next.sooner(at(alarm.next())),
+        }
     }
 
     /// What memory there is again goes to what TCP is to be asked for, then to the reserve. What is to be asked for waits only

@@ -1,7 +1,9 @@
 //! What a person sees of a running server.
 
 use super::settings::{Offer, Setup, What};
+use crate::impaired;
 use braidnet::Server;
+use braidnet::device::impair::Impairment;
 use braidnet_service::meter::{Meter, Traffic};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
@@ -84,6 +86,14 @@ pub fn ended(counters: &BTreeMap<String, u64>, meter: &Meter, open: u64) {
     for (reason, count) in drops {
         text.push_str(&format!("  {count:>10}  {reason}\n"));
     }
+    say(&text);
+}
+
+/// Says what was done to packets.
+pub fn impaired(impairment: &Impairment) {
+    let mut text = String::new();
+    text.push_str(&impaired::line("out", &impairment.outgoing()));
+    text.push_str(&impaired::line("in", &impairment.incoming()));
     say(&text);
 }
 

@@ -5,6 +5,7 @@ use super::settings::{Setup, What};
 use crate::failure::Failure;
 use braidnet::device::Device;
 use braidnet::device::capture::Capture;
+use braidnet::device::impair::Impairment;
 use braidnet::device::tun::{HostAddress, TunConfig, TunDevice, TunError};
 use braidnet::{Server, ServerBuilder, StackConfig, StackError};
 use braidnet_service::http::{FileThreads, Files};
@@ -41,6 +42,7 @@ struct Serving {
     files: Option<FileThreads>,
     meter: Meter,
     capture: Option<Capture>,
+    impairment: Option<Impairment>,
     device_name: String,
     adopted: bool,
 }
@@ -57,6 +59,11 @@ impl Serving {
             .map_err(refused_stack)?;
         let (device_name, adopted) = (device.name().to_owned(), device.is_adopted());
         let meter = Meter::new();
+        let impairment = (setup.impair.as_ref()).map(|(out, back)| Impairment::new(out, back));
+        let device: Box<dyn Device> = match &impairment {
+            Some(impairment) => Box::new(impairment.around(device)),
+            None => Box::new(device),
+        };
         let device = meter.around(device);
         let (device, capture): (Box<dyn Device>, _) = match &setup.pcap {
             Some(path) => {
@@ -87,6 +94,7 @@ impl Serving {
             files,
             meter,
             capture,
+            impairment,
             device_name,
             adopted,
         })
@@ -127,12 +135,16 @@ impl Serving {
             files,
             meter,
             capture,
+            impairment,
             ..
         } = self;
         let (counters, open) = (server.counters(), server.connections());
         drop(files);
         let stopped = server.stop();
         report::ended(&counters, &meter, open);
+        if let Some(impairment) = impairment {
+            report::impaired(&impairment);
+        }
         stopped.map_err(|error| {
             Failure::Runtime(format!(
                 "{error}; this is a fault of braidnet: please report it"

@@ -5,6 +5,7 @@ use super::values::{Bytes, HttpRoot, Prefixed, Span};
 use crate::choices::one_of;
 use crate::failure::Failure;
 use braidnet::Architecture;
+use braidnet::device::impair::Impairments;
 use braidnet::device::tun::Mode;
 use braidnet::inet::tcp::TcpLocks;
 use braidnet::sync::lock::LockKind;
@@ -96,6 +97,14 @@ pub struct Settings {
     /// Record all packets in this pcapng file
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+    /// Do this to packets that are sent: `braidnet relay --help` lists the words
+    #[arg(long, value_name = "WORD=VALUE,...")]
+    #[serde(deserialize_with = "one")]
+    pub impair: Option<Impairments>,
+    /// Do this to packets that are received
+    #[arg(long, value_name = "WORD=VALUE,...")]
+    #[serde(deserialize_with = "one")]
+    pub impair_back: Option<Impairments>,
     /// How long connections may go on after Ctrl-C or SIGTERM [default: 2s]
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "one")]
@@ -165,6 +174,8 @@ impl Settings {
             batch: self.batch.or(file.batch),
             mtu: self.mtu.or(file.mtu),
             pcap: self.pcap.or(file.pcap),
+            impair: self.impair.or(file.impair),
+            impair_back: self.impair_back.or(file.impair_back),
             drain: self.drain.or(file.drain),
             memory: self.memory.or(file.memory),
             congestion: self.congestion.or(file.congestion),
@@ -184,6 +195,8 @@ pub struct Setup {
     pub batch: usize,
     pub mtu: Option<usize>,
     pub pcap: Option<PathBuf>,
+    /// To what is sent, and to what is received.
+    pub impair: Option<(Impairments, Impairments)>,
     pub drain: Duration,
     pub memory_bytes: usize,
     pub congestion: CongestionControl,
@@ -272,6 +285,10 @@ impl Setup {
             batch,
             mtu: settings.mtu,
             pcap: settings.pcap,
+            impair: match (settings.impair, settings.impair_back) {
+                (None, None) => None,
+                (out, back) => Some((out.unwrap_or_default(), back.unwrap_or_default())),
+            },
             drain: settings.drain.map_or(Duration::from_secs(2), |span| span.0),
             memory_bytes: memory.0,
             congestion: settings.congestion.unwrap_or_default(),
@@ -365,7 +382,7 @@ mod tests {
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
         --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --perimeter locked --order numbered --lock mcs \
-        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --drain 500ms --memory 64M --congestion new-reno";
+        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --congestion new-reno";
     const FILE: &str = r#"
         tap = "bn0"
         host = "10.77.0.1/24"
@@ -388,6 +405,8 @@ mod tests {
         batch = 8
         mtu = 9000
         pcap = "x.pcapng"
+        impair = "loss=1%"
+        impair-back = "delay=20ms,seed=7"
         drain = "500ms"
         memory = "64M"
         congestion = "new-reno"
@@ -498,6 +517,11 @@ mod tests {
             ("tun = \n", "line 1", ""),
             ("\n\nhost = '10.77.0.1/99'\n", "line 3", "prefix"),
             ("address = 7\n", "line 1", "a string or a list of strings"),
+            (
+                "tun = 'bn0'\nimpair = 'los=1%'\n",
+                "line 2",
+                "`los` is not known here",
+            ),
             (
                 "congestion = 'vegas'\n",
                 "line 1",

@@ -4,6 +4,7 @@
 //! SKIPPED and why, and with `CI=true` in the environment they fail instead. Needs `ip`, `curl`,
 //! `ping` and `tshark`.
 
+mod impaired;
 mod namespace;
 mod refusals;
 mod server;

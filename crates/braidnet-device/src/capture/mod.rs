@@ -30,7 +30,7 @@ pub use pcapng::Direction;
 pub use sink::Seen;
 
 use crate::{
-    Capabilities, Counters, Device, DeviceError, Medium, QueuePair, Receiver, Transmitter,
+    Alarm, Capabilities, Counters, Device, DeviceError, Medium, QueuePair, Receiver, Transmitter,
 };
 use braidnet_message::{Message, Pool, Run};
 use braidnet_sync::parker::Unparker;
@@ -265,6 +265,10 @@ impl<R: Receiver> Receiver for Captured<R> {
 
     fn wake_with(&mut self, unparker: Unparker) -> bool {
         self.inner.wake_with(unparker)
+    }
+
+    fn alarm(&self) -> Option<Alarm> {
+        self.inner.alarm()
     }
 
     fn is_gone(&self) -> bool {

@@ -34,6 +34,22 @@ fn packets_arrive_in_the_order_of_their_times_and_then_of_their_offers() {
 }
 
 #[test]
+fn those_of_one_time_keep_the_order_of_their_offers_also_where_they_overtook_others() {
+    let held = "reorder=100%:1ms".parse().unwrap();
+    let mut line = Line::new(100);
+    line.offer(&mut Link::new(&held, 0), (0, 100), 0, |_| None)
+        .unwrap();
+    let mut link = Link::new(&Impairments::none(), 0);
+    for number in 1..50 {
+        line.offer(&mut link, (7, 100), number, |_| None).unwrap();
+    }
+    let order: Vec<i32> = std::iter::from_fn(|| line.take(1_000_000))
+        .map(|delivery| delivery.packet)
+        .collect();
+    assert_eq!(order, (1..50).chain([0]).collect::<Vec<_>>());
+}
+
+#[test]
 fn no_more_are_kept_than_may_be() {
     let impairments = "delay=1ms,duplicate=100%".parse().unwrap();
     let mut link = Link::new(&impairments, 0);

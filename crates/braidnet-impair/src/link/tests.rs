@@ -143,12 +143,14 @@ fn a_burst_leaves_at_once() {
 #[test]
 fn what_finds_a_long_queue_is_marked() {
     let mut link = link("rate=8mbit,ecn=1500");
-    let marks: Vec<bool> = (0..4)
-        .filter_map(|_| arrival(link.offer(0, 1000)))
+    let marks: Vec<bool> = [1000, 500, 1000, 1000]
+        .into_iter()
+        .filter_map(|bytes| arrival(link.offer(0, bytes)))
         .map(|arrival| arrival.marked)
         .collect();
-    assert_eq!(marks, [false, false, true, true]);
-    assert_eq!(link.tally().marked, 2);
+    // The third finds just as many bytes waiting as may be.
+    assert_eq!(marks, [false, false, false, true]);
+    assert_eq!(link.tally().marked, 1);
 }
 
 #[test]
@@ -198,6 +200,28 @@ fn two_directions_lose_different_packets_and_one_loses_the_same_whatever_is_adde
     let more =
         "loss=10%,delay=3ms,jitter=1ms,reorder=5%:1ms,duplicate=3%,corrupt=2%,rate=1gbit,queue=1G";
     assert_eq!(losses("loss=10%", 0), losses(more, 0));
+}
+
+/// One kind of impairment says nothing of another.
+#[test]
+fn what_comes_twice_is_not_what_is_damaged() {
+    let mut link = link("duplicate=30%,corrupt=30%");
+    let mut both = 0;
+    for _ in 0..MANY {
+        if let Fate::Arrives(first, Some(_)) = link.offer(0, 100) {
+            both += u64::from(first.damage.is_some());
+        }
+    }
+    assert_share("both", both, MANY, 0.09);
+    let kept = |text: &str| {
+        let mut link = super::Link::new(&text.parse().unwrap(), 0);
+        let fate = |now| match link.offer(now, 100) {
+            Fate::Arrives(_, again) => again.is_some(),
+            Fate::Dropped(_) => true,
+        };
+        (0..1000).map(fate).collect::<Vec<_>>()
+    };
+    assert_ne!(kept("loss=30%"), kept("duplicate=30%"));
 }
 
 fn any_impairments() -> impl Strategy<Value = Impairments> {
