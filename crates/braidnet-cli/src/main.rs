@@ -12,8 +12,10 @@ mod failure;
 mod impaired;
 mod knobs;
 mod output;
+mod relay;
 mod serve;
 mod ttcp;
+mod tunnel;
 mod units;
 
 use clap::{Parser, Subcommand};
@@ -41,7 +43,8 @@ struct Cli {
 enum Command {
     Compare(compare::Compare),
     Ttcp(ttcp::Ttcp),
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
+    Relay(relay::Relay),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare.run(),
         Command::Ttcp(ttcp) => ttcp.run(),
         Command::Serve(serve) => serve.run(),
+        Command::Relay(relay) => relay.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

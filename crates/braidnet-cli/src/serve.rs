@@ -4,7 +4,7 @@ mod placing;
 mod report;
 mod running;
 mod settings;
-mod values;
+pub mod values;
 
 use crate::failure::Failure;
 use settings::{Settings, Setup};

@@ -11,6 +11,8 @@
 //! | [`impair::Impaired`] | middleware that does to packets what a bad network does |
 //! | [`capture::Captured`] | middleware that records what passes through any other device as pcapng |
 //!
+//! [`relay::Relay`] joins two.
+//!
 //! # What it refuses
 //!
 //! Nothing here looks above the link: no address is resolved, no header verified, no packet answered. A device never
@@ -25,6 +27,7 @@ mod device;
 pub mod capture;
 pub mod impair;
 pub mod memory;
+pub mod relay;
 pub mod tun;
 
 pub use alarm::Alarm;

@@ -3,10 +3,11 @@
 use super::report::{self, Status};
 use super::settings::{Setup, What};
 use crate::failure::Failure;
+use crate::tunnel;
 use braidnet::device::Device;
 use braidnet::device::capture::Capture;
 use braidnet::device::impair::Impairment;
-use braidnet::device::tun::{HostAddress, TunConfig, TunDevice, TunError};
+use braidnet::device::tun::{TunConfig, TunDevice};
 use braidnet::{Server, ServerBuilder, StackConfig, StackError};
 use braidnet_service::http::{FileThreads, Files};
 use braidnet_service::meter::Meter;
@@ -52,7 +53,7 @@ impl Serving {
         let files = Files::new();
         let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?;
         let builder = setup.placing.of(builder);
-        let device = TunDevice::create(device(setup)).map_err(refused_device)?;
+        let device = TunDevice::create(device(setup)).map_err(tunnel::refused)?;
         // A capture empties its file: what will be refused is refused before.
         builder
             .check(device.capabilities())
@@ -224,26 +225,11 @@ fn offer(
 }
 
 fn device(setup: &Setup) -> TunConfig {
-    let host = setup.host.map(|host| HostAddress {
-        address: host.address.into(),
-        prefix: host
-            .prefix
-            .unwrap_or(if host.address.is_ipv4() { 32 } else { 128 }),
-    });
     TunConfig {
         name: Some(setup.device.clone()),
         mtu: setup.mtu,
-        host,
+        host: setup.host.map(tunnel::host_address),
         ..TunConfig::new(setup.mode)
-    }
-}
-
-fn refused_device(error: TunError) -> Failure {
-    match error {
-        TunError::Name { .. } | TunError::Mtu { .. } | TunError::Address { .. } => {
-            Failure::Usage(error.to_string())
-        }
-        _ => Failure::Runtime(error.to_string()),
     }
 }
 

@@ -70,7 +70,7 @@ fn bytes_come_whole_over_a_bad_network_and_the_report_says_how_bad() {
                 "burst-loss=1%:50%,delay=2ms,jitter=1ms",
             ],
         );
-        let sent: Vec<u8> = (0..ECHO).map(|at| (at * at >> 7) as u8).collect();
+        let sent: Vec<u8> = (0..ECHO).map(|at| ((at * at) >> 7) as u8).collect();
         let heard = namespace.inside(|| {
             let (mut writer, mut heard) = (connect(7), vec![0; ECHO]);
             let mut reader = writer.try_clone().expect("there are descriptors");

@@ -7,6 +7,7 @@
 mod impaired;
 mod namespace;
 mod refusals;
+mod relay;
 mod server;
 mod services;
 

@@ -41,6 +41,11 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// What `ip netns` calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Runs `work` on a thread inside, and whatever threads that starts.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {

@@ -42,9 +42,13 @@ impl Server {
 
     /// Starts one and waits until it serves.
     pub fn start(namespace: &Namespace, arguments: &[&str]) -> Server {
+        Server::run(namespace, &[&["serve"], arguments].concat())
+    }
+
+    /// Runs any command that says how to stop it, and waits until it does.
+    pub fn run(namespace: &Namespace, arguments: &[&str]) -> Server {
         let mut child = namespace
             .command(env!("CARGO_BIN_EXE_braidnet"))
-            .arg("serve")
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
