@@ -44,7 +44,7 @@ enum Command {
     Compare(compare::Compare),
     Ttcp(ttcp::Ttcp),
     Serve(Box<serve::Serve>),
-    Relay(relay::Relay),
+    Relay(Box<relay::Relay>),
 }
 
 fn main() -> ExitCode {

@@ -20,7 +20,7 @@
 //! # Time
 //!
 //! Whoever turns the queue carries held packets, too: with every run in either direction those that are due go on. Where nothing
-//! else happens the receiver's [`Alarm`] says when the next one is due.
+//! else happens the receiver's [`Alarm`](crate::Alarm) says when the next one is due.
 //!
 //! # Who may touch what
 //!
