@@ -3,6 +3,7 @@
 use crate::arp::{Arp, MAX_NEIGHBOURS, Neighbours};
 use crate::ethernet::{self, Link};
 use crate::flows::Flows;
+use crate::fragments::{self, Fragments};
 use crate::icmp::Icmp;
 use crate::interface::Interface;
 use crate::ip::{self, Ip};
@@ -19,8 +20,9 @@ use std::sync::Arc;
 ///            head            head            link(inet.layout.tcp, …), link(inet.layout.udp, …)
 ///             |               |
 ///            tcp    icmp <-- udp             a refused datagram goes to ICMP
-///               \     |     /
-///                `----ip---'
+///               \     | \    /
+///                `----ip---'  \
+///                     | `-- fragments       which go back down when they are whole, or to ICMP when their time is over
 ///                  |      \                  on Ethernet only:
 ///                  |      arp                whom a packet came through
 ///                  |      /
@@ -48,6 +50,8 @@ pub struct Layout {
     pub ip: ModuleId,
     /// ICMP.
     pub icmp: ModuleId,
+    /// Where fragments are held.
+    pub fragments: ModuleId,
     /// UDP.
     pub udp: ModuleId,
     /// TCP.
@@ -110,6 +114,7 @@ impl Inet {
         let neighbours = below.as_ref().map(|(_, _, neighbours)| neighbours.clone());
         let ip = stream.module(set(Ip::new(interface.clone(), flows, neighbours)));
         let icmp = stream.module(Icmp::new(interface.clone(), flows));
+        let fragments = stream.module(Fragments::new(interface.reassembly()));
         let udp = stream.module(Udp::new(interface, flows, ports.clone()));
         let tcp = stream.module(tcp);
 
@@ -125,7 +130,9 @@ impl Inet {
         wires.lay((ip, ip::UP_TCP), (tcp, 0));
         wires.lay((ip, ip::UP_UDP), (udp, udp::DOWN_IP));
         wires.lay((ip, ip::UP_ICMP), (icmp, 0));
+        wires.lay((ip, ip::UP_FRAGMENTS), (fragments, fragments::DOWN_IP));
         wires.lay((icmp, 0), (udp, udp::DOWN_ICMP));
+        wires.lay((icmp, 1), (fragments, fragments::DOWN_ICMP));
 
         let link = below.map(|(link, arp, _)| (link, arp));
         let bottom = link.map_or(ip, |(link, _)| link);
@@ -136,6 +143,7 @@ impl Inet {
                 link,
                 ip,
                 icmp,
+                fragments,
                 udp,
                 tcp,
             },

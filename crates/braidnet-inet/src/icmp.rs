@@ -18,7 +18,7 @@ use crate::notes::Datagram;
 use crate::room::{self, HEADROOM};
 use crate::sift::{Verdict, sift};
 use crate::sum;
-use braidnet_message::{Message, Run};
+use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{Context, Direction, Module, Stages};
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::icmpv4::{
@@ -61,6 +61,8 @@ counters! {
         ParameterProblem: "parameter_problem_received",
         /// Refused datagrams reported to their senders.
         UnreachableSent: "unreachable_sent",
+        /// Datagrams whose other fragments did not come in time, reported to their senders.
+        TimeExceededSent: "time_exceeded_sent",
         /// Refused datagrams not reported: too many were.
         Limited: "unreachable_limited",
         /// Refused datagrams not reported: they came to a broadcast address (RFC 1122 §3.2.2).
@@ -87,7 +89,7 @@ impl Icmp {
     fn arrive(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
         let datagram = message.note::<Datagram>();
         if datagram.protocol != PROTOCOL {
-            return self.report(message, unreachable::PROTOCOL, cx);
+            return self.report(message, Refused::Protocol, cx);
         }
         // What is too short is refused by the parser.
         message.pull_up(HEADER_LEN, cx.pool());
@@ -164,7 +166,7 @@ impl Icmp {
     }
 
     /// Makes of a datagram that is refused the report to its sender.
-    fn report(&self, message: &mut Message, code: u8, cx: &mut Context<'_>) -> Verdict {
+    fn report(&self, message: &mut Message, refused: Refused, cx: &mut Context<'_>) -> Verdict {
         let datagram = message.note::<Datagram>();
         if datagram.flags & Datagram::BROADCAST != 0 {
             return Verdict::drop(Counted::Forbidden);
@@ -183,11 +185,7 @@ impl Icmp {
             Ok(quoted) => quoted,
             Err(_) => return Verdict::drop(Counted::Unquotable),
         };
-        let error = Icmpv4::Unreachable {
-            code,
-            next_hop_mtu: 0,
-            quoted,
-        };
+        let (error, counted) = refused.error(quoted);
         let len = icmpv4::message_len(&error);
         let Some(mut report) = cx.pool().allocate(HEADROOM, len) else {
             return Verdict::drop(Counted::NoBuffer);
@@ -203,8 +201,49 @@ impl Icmp {
             ..Datagram::default()
         });
         *message = report;
-        cx.count(Counted::UnreachableSent.counter(), 1);
+        cx.count(counted.counter(), 1);
         Verdict::Down(0)
+    }
+}
+
+/// Why a datagram's sender is told that it is refused.
+#[derive(Clone, Copy)]
+enum Refused {
+    /// Nobody here speaks its protocol.
+    Protocol,
+    /// Nobody listens on its port.
+    Port,
+    /// The rest of it did not come in time.
+    Expired,
+}
+
+impl Refused {
+    /// Why one that comes down is refused.
+    fn of(message: &Message) -> Refused {
+        let flags = message.note_ref::<Datagram>().flags;
+        if message.kind() == Kind::Control && flags & Datagram::EXPIRED != 0 {
+            Refused::Expired
+        } else {
+            Refused::Port
+        }
+    }
+
+    /// What its sender is told of it, and what that is counted as.
+    fn error(self, quoted: Quoted<'_>) -> (Icmpv4<'_>, Counted) {
+        let unreachable = |code| Icmpv4::Unreachable {
+            code,
+            next_hop_mtu: 0,
+            quoted,
+        };
+        match self {
+            Refused::Protocol => (unreachable(unreachable::PROTOCOL), Counted::UnreachableSent),
+            Refused::Port => (unreachable(unreachable::PORT), Counted::UnreachableSent),
+            // RFC 792: code 1, fragment reassembly time exceeded.
+            Refused::Expired => (
+                Icmpv4::TimeExceeded { code: 1, quoted },
+                Counted::TimeExceededSent,
+            ),
+        }
     }
 }
 
@@ -221,13 +260,13 @@ impl Module for Icmp {
         Counted::NAMES
     }
 
-    /// On the way up come datagrams from IP, on the way down those that a transport refuses.
+    /// On the way up come datagrams from IP, on the way down those that a transport refuses, and first fragments whose time is over.
     fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
         match direction {
             Direction::Up => sift(run, cx, |message, cx| self.arrive(message, cx)),
             Direction::Down => {
                 sift(run, cx, |message, cx| {
-                    self.report(message, unreachable::PORT, cx)
+                    self.report(message, Refused::of(message), cx)
                 });
             }
         }

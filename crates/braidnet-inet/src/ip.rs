@@ -1,10 +1,10 @@
 //! IP: one header off on the way up, one on on the way down, where trains of segments are cut.
 //!
-//! This host forwards nothing and reassembles nothing yet: fragments are dropped by name. When they are not, they go to a
-//! core whose key is the pair of hosts, between this order-free part and the transports; that is why
-//! [`Flows::classify`](crate::flows::Flows::classify) brings all fragments of two hosts to one bucket already.
+//! This host forwards nothing. Fragments go to [`Fragments`](crate::fragments::Fragments), and what that has put together comes back down from it
+//! and is turned round here.
 
 mod cut;
+mod fragment;
 mod identification;
 
 use crate::arp::{Neighbours, View};
@@ -30,6 +30,8 @@ pub(crate) const UP_TCP: u8 = 0;
 pub(crate) const UP_UDP: u8 = 1;
 /// The upper link to ICMP.
 pub(crate) const UP_ICMP: u8 = 2;
+/// The upper link to where fragments are held.
+pub(crate) const UP_FRAGMENTS: u8 = 3;
 /// The lower link to the device, or to Link.
 pub(crate) const DOWN_LINK: u8 = 0;
 /// The lower link to ARP, where there is one.
@@ -62,8 +64,6 @@ counters! {
         Empty: "empty",
         /// IPv6, which this stack does not speak yet.
         Ipv6NotYet: "ipv6_not_yet",
-        /// A part of a datagram; they are not put together yet.
-        Fragment: "fragment_not_yet",
         /// For another host: nothing is forwarded.
         NotOurs: "not_ours",
         /// For a group of hosts that this one is not in.
@@ -220,31 +220,38 @@ impl Ip {
         if message.len() < front && !message.pull_up(front, cx.pool()) {
             return Verdict::drop(Counted::NoBuffer);
         }
-        message.strip(header_len);
-        message.set_note(Datagram {
+        let datagram = Datagram {
             local: header.destination,
             remote: header.source,
             protocol: header.protocol,
             ttl: header.ttl,
             flags,
             header_len: header.header_len,
-        });
-        match header.protocol {
-            tcp::PROTOCOL => Verdict::Stay,
-            udp::PROTOCOL => Verdict::Up(UP_UDP),
-            icmpv4::PROTOCOL => Verdict::Up(UP_ICMP),
-            _ => {
-                cx.count(Counted::UnknownProtocol.counter(), 1);
-                Verdict::Up(UP_ICMP)
-            }
+        };
+        if header.is_fragment() {
+            fragment::mark(message, header, datagram);
+            return Verdict::Up(UP_FRAGMENTS);
+        }
+        message.strip(header_len);
+        message.set_note(datagram);
+        match upper(header.protocol, cx) {
+            UP_TCP => Verdict::Stay,
+            link => Verdict::Up(link),
         }
     }
 
-    /// Whether a packet is whole, for us and from somebody; the flags of its [`Datagram`].
+    /// A datagram that came in fragments is whole: turns it round, up to its transport.
+    #[cold]
+    fn turn_round(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        message.set_kind(Kind::Data);
+        let datagram = message.note_mut::<Datagram>();
+        datagram.flags &= !Datagram::WHOLE;
+        let protocol = datagram.protocol;
+        Verdict::Up(upper(protocol, cx))
+    }
+
+    /// Whether a packet is for us and from somebody; the flags of its [`Datagram`].
     fn admit(&self, header: &Ipv4Header) -> Result<u8, Counted> {
-        if header.is_fragment() {
-            return Err(Counted::Fragment);
-        }
         let flags = if self.interface.is_local(&header.destination) {
             0
         } else if self.interface.is_broadcast(&header.destination) {
@@ -318,6 +325,9 @@ impl Ip {
     /// Any datagram is to leave. It may be a train: then its segments leave.
     fn depart_any(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
         let datagram: Datagram = message.note();
+        if message.kind() == Kind::Control && datagram.flags & Datagram::WHOLE != 0 {
+            return self.turn_round(message, cx);
+        }
         let is_train = message.segment_bytes() != 0 && datagram.protocol == tcp::PROTOCOL;
         // The header of a train is the first segment's, and none is longer.
         let len = if is_train {
@@ -415,6 +425,19 @@ fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
         // No more than the MTU, which is at most 65535.
         total_len: (len + MIN_HEADER_LEN) as u16,
         ..Ipv4Header::default()
+    }
+}
+
+/// The upper link for datagrams of a protocol.
+fn upper(protocol: u8, cx: &mut Context<'_>) -> u8 {
+    match protocol {
+        tcp::PROTOCOL => UP_TCP,
+        udp::PROTOCOL => UP_UDP,
+        icmpv4::PROTOCOL => UP_ICMP,
+        _ => {
+            cx.count(Counted::UnknownProtocol.counter(), 1);
+            UP_ICMP
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Link, ARP, IP, ICMP, UDP and TCP as braidnet modules.
 //!
 //! Each protocol is a [`Module`](braidnet_stream::Module): it works on runs of messages, keeps its state by key, and
-//! leaves what the next one must know in a [note](notes). Only TCP and ARP have state on the data path, and so a core; all
+//! leaves what the next one must know in a [note](notes). Only TCP, ARP and what holds [fragments] have state on the data path, and so a core; all
 //! else is order-free and runs on whatever processor has the run. [`Inet::assemble`] wires them into a stream.
 //!
 //! A message may be composite: headers in its first block, payload shared with whoever sent it in others. No module asks
@@ -9,10 +9,10 @@
 //!
 //! # What it refuses
 //!
-//! The crate spawns no thread, opens no socket and reads no clock. It forwards nothing, reassembles nothing yet, speaks IPv4 only
+//! The crate spawns no thread, opens no socket and reads no clock. It forwards nothing, speaks IPv4 only
 //! yet, and takes no part in multicast. A packet that it does not want is dropped under a name, each of which is a
 //! counter of its module; what a packet of a peer can make it hold or send is bounded: neighbours and the packets that
-//! wait for them ([`arp`]), errors ([`icmp`]).
+//! wait for them ([`arp`]), fragments ([`fragments`]), errors ([`icmp`]).
 //!
 //! # Departures from the RFCs
 //!
@@ -28,6 +28,7 @@ pub mod assemble;
 mod counters;
 pub mod ethernet;
 pub mod flows;
+pub mod fragments;
 pub mod icmp;
 pub mod interface;
 pub mod ip;
@@ -43,5 +44,6 @@ pub mod udp;
 
 pub use assemble::{Inet, Layout};
 pub use flows::Flows;
+pub use fragments::Reassembly;
 pub use interface::{Interface, InterfaceConfig, InterfaceError};
 pub use tcp::HEADROOM;

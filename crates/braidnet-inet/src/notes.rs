@@ -35,6 +35,36 @@ impl Datagram {
     /// Bit of `flags`: it came to a broadcast or multicast address, and nothing may be said in reply that RFC 1122
     /// §3.2.2 forbids.
     pub const BROADCAST: u8 = 1;
+    /// Bit of `flags`, on the way down, in a control message: it arrived in fragments and is whole now, and goes up.
+    pub const WHOLE: u8 = 2;
+    /// Bit of `flags`, on the way down, in a control message: it is the first fragment of a datagram whose time is over.
+    pub const EXPIRED: u8 = 4;
+}
+
+/// Between IP and [`Fragments`](crate::fragments::Fragments), on the way up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Fragment {
+    /// What IP says of it as of any datagram.
+    pub datagram: Datagram,
+    /// Names the datagram.
+    pub identification: u16,
+    /// Where its payload belongs in the datagram, in bytes.
+    pub offset: u16,
+    /// Not 0 if it is not the last.
+    pub more: u8,
+    /// Bytes of `copied`.
+    pub copied_len: u8,
+    /// The options of its header that each fragment of a datagram has (RFC 791 §3.1, the copied flag), one behind the other; zeros behind
+    /// them.
+    pub copied: [u8; Fragment::MAX_COPIED],
+    /// Zero.
+    pub reserved: [u8; 2],
+}
+
+impl Fragment {
+    /// The options of the longest header.
+    pub const MAX_COPIED: usize = 40;
 }
 
 /// Between the order-free part of TCP on the way up and its core.

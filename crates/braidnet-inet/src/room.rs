@@ -36,6 +36,14 @@ fn put_in_front<'a>(message: &'a mut Message, len: usize, pool: &mut Pool) -> Op
     message.append(len)
 }
 
+/// Bytes of memory in the blocks of a message, however few of them it uses.
+pub(crate) fn footprint(message: &Message) -> usize {
+    let blocks = core::iter::successors(Some(message), |block| block.continuation());
+    blocks
+        .map(|block| block.headroom() + block.len() + block.tailroom())
+        .sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! What a stack is set to.
 
+use braidnet_inet::Reassembly;
 use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
 use braidnet_inet::tcp::TcpConfig;
 use braidnet_wire::address::Address;
@@ -20,6 +21,8 @@ pub struct StackConfig {
     pub sockets: usize,
     /// How many buckets connections are grouped in, 2 to 65,536.
     pub buckets: u32,
+    /// What may be held of datagrams that arrive in fragments; at most a sixteenth of the memory.
+    pub reassembly: Reassembly,
     /// How the TCP engine of every connection is set.
     pub tcp: braidnet_tcp::Config,
     /// Most messages that are taken from one place at once.
@@ -27,6 +30,9 @@ pub struct StackConfig {
     /// The secrets of this stack: of the flow hash and of the initial sequence numbers. Random unless a test fixes them.
     pub secrets: Secrets,
 }
+
+/// The part of a stack's memory that fragments may hold.
+const FRAGMENTS_PART: usize = 16;
 
 /// The secrets of a stack, made anew at every start (RFC 6528 §3).
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +71,7 @@ impl StackConfig {
             connections: 65_536,
             sockets: 65_536,
             buckets: 256,
+            reassembly: Reassembly::default(),
             tcp: braidnet_tcp::Config::default(),
             batch: 64,
             secrets: Secrets::random(),
@@ -77,7 +84,14 @@ impl StackConfig {
         mtu: usize,
         mac: Option<braidnet_wire::ethernet::MacAddress>,
     ) -> Result<Interface, InterfaceError> {
-        Interface::new(InterfaceConfig {
+        let reassembly = Reassembly {
+            bytes: self
+                .reassembly
+                .bytes
+                .min(self.memory_bytes / FRAGMENTS_PART),
+            ..self.reassembly
+        };
+        let interface = Interface::new(InterfaceConfig {
             addresses: self
                 .addresses
                 .iter()
@@ -86,7 +100,8 @@ impl StackConfig {
             mtu,
             mac,
             gateway: self.gateway.map(Address::from),
-        })
+        })?;
+        Ok(interface.reassembling(reassembly))
     }
 
     /// TCP on a device of this MTU.

@@ -169,10 +169,13 @@ const WORK: &[&str] = &[
     "arp.replies",
     "arp.requests",
     "arp.taken",
+    "fragments.reassembled",
+    "fragments.used",
     "icmp.echo_answered",
     "icmp.fragmentation_needed_received",
     "icmp.parameter_problem_received",
     "icmp.time_exceeded_received",
+    "icmp.time_exceeded_sent",
     "icmp.unreachable_received",
     "icmp.unreachable_sent",
     "order.late",
@@ -294,12 +297,16 @@ mod tests {
         ),
         ("datagrams", "from_a_service no_service"),
         (
+            "fragments",
+            "duplicate empty ends_differ first_too_small full memory_short misdirected options_differ overlap poisoned source_full timed_out too_long too_many_pieces",
+        ),
+        (
             "icmp",
             "echo_reply echo_to_broadcast error_to_broadcast no_buffer quoted_not_ours unreachable_forbidden unreachable_limited unreachable_unquotable",
         ),
         (
             "ip",
-            "above_mtu bad_destination bad_source empty fragment_not_yet group_frame ipv6_not_yet multicast_not_joined no_buffer not_data not_ours source_is_ours to_ourselves unknown_protocol",
+            "above_mtu bad_destination bad_source empty group_frame ipv6_not_yet multicast_not_joined no_buffer not_data not_ours source_is_ours to_ourselves unknown_protocol",
         ),
         (
             "link",

@@ -20,8 +20,7 @@
 //!
 //! Not exposed, because the stack has no such feature, and so only shown to be refused by name ([`packets::absent`]): 26-33
 //! (IPv6 and its neighbour discovery), 39 (IGMP, MLD), 40 (DHCP), 41 (DNS), 42 (tunnels). Not exposed at all: 43 (no
-//! offload passes a device). 22 and 24 are exposed as fragments that are dropped, since nothing is
-//! reassembled.
+//! offload passes a device).
 
 mod floods;
 mod limits;

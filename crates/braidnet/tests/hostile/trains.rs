@@ -54,7 +54,7 @@ const ROWS: &[Row] = &[
     Row { what: "TCP checksum by one", make: shifted, counted: &["tcp.tcp_checksum_wrong", "tcp.out_of_order"], read: EACH, messages: 1 },
     Row { what: "data", make: |s| damaged(s, 100), counted: &["tcp.tcp_checksum_wrong", "tcp.out_of_order"], read: EACH, messages: 1 },
     Row { what: "IP checksum", make: |s| damaged(s, 10), counted: &["ip.ipv4_checksum_wrong", "tcp.out_of_order"], read: EACH, messages: 1 },
-    Row { what: "a fragment", make: |s| packet::with(s.packet(), &[(7, 1)]), counted: &["ip.fragment_not_yet", "tcp.out_of_order"], read: EACH, messages: 1 },
+    Row { what: "a fragment", make: |s| packet::with(s.packet(), &[(7, 1)]), counted: &["tcp.out_of_order"], read: EACH, messages: 1 },
     Row { what: "for another host", make: |s| packet::with(s.packet(), &[(19, 99)]), counted: &["ip.not_ours", "tcp.out_of_order"], read: EACH, messages: 1 },
     Row { what: "an acknowledgment of what was not sent", make: |s| s.acking(1).packet(), counted: &["tcp.tcp_ack_of_unsent", "tcp.out_of_order"], read: EACH, messages: 1 },
     Row { what: "the first one again", make: |s| s.ahead(-(EACH as i64)).packet(), counted: &["tcp.tcp_old_segment", "tcp.out_of_order"], read: EACH, messages: 1 },

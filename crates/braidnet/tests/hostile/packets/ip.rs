@@ -280,15 +280,19 @@ pub const IP: &[Row] = &[
     row(
         21,
         "ping of death",
-        || vec![part(65528, false, 1000)],
+        || vec![part(1, 65528, false, 1000)],
         &[("ip.ipv4_fragment_past_maximum", 1)],
         &[],
     ),
     row(
         21,
-        "first fragment of one byte",
-        || vec![part(0, true, 8)],
-        &[("ip.fragment_not_yet", 1)],
+        "a first fragment of eight bytes",
+        || vec![part(2, 0, true, 8), part(2, 8, false, 8)],
+        &[
+            ("fragments.reassembled", 1),
+            ("fragments.used", 2),
+            ("udp.udp_length_past_end", 1),
+        ],
         &[],
     ),
     row(
@@ -301,57 +305,79 @@ pub const IP: &[Row] = &[
                 true,
             )]
         },
-        &[("ip.fragment_not_yet", 1)],
+        &[("fragments.first_too_small", 1)],
         &[],
     ),
     row(
         22,
         "teardrop",
-        || vec![part(0, true, 40), part(24, false, 4)],
-        &[("ip.fragment_not_yet", 2)],
+        || vec![part(3, 0, true, 40), part(3, 24, false, 4)],
+        &[("fragments.ends_differ", 2)],
+        &[],
+    ),
+    row(
+        22,
+        "overlap",
+        || {
+            vec![
+                part(4, 0, true, 40),
+                part(4, 32, true, 40),
+                part(4, 40, false, 8),
+            ]
+        },
+        &[("fragments.overlap", 2), ("fragments.poisoned", 1)],
         &[],
     ),
     row(
         22,
         "two different ends",
-        || vec![part(0, true, 40), part(40, false, 8), part(40, false, 24)],
-        &[("ip.fragment_not_yet", 3)],
+        || {
+            vec![
+                part(5, 40, false, 8),
+                part(5, 40, false, 24),
+                part(5, 0, true, 40),
+            ]
+        },
+        &[("fragments.ends_differ", 2), ("fragments.poisoned", 1)],
         &[],
     ),
     row(
         24,
         "length no multiple of 8",
-        || vec![part(0, true, 41)],
+        || vec![part(6, 0, true, 41)],
         &[("ip.ipv4_fragment_uneven", 1)],
+        &[],
+    ),
+    row(
+        24,
+        "nothing",
+        || vec![part(7, 0, true, 0), part(7, 8, false, 0)],
+        &[("fragments.empty", 2)],
         &[],
     ),
     row(
         24,
         "unequal headers",
         || {
-            let message = [0x55; 24];
-            let first = fragment(
-                ipv4_with_options(EVIL, TARGET, 17, &[1, 1, 1, 1], &message),
-                0,
-                true,
-            );
+            let first = ipv4_with_options(EVIL, TARGET, 17, &[148, 4, 0, 0], &[0x55; 24]);
             vec![
-                first,
-                fragment(
-                    ipv4_with_options(EVIL, TARGET, 17, &[1; 40], &message),
-                    24,
-                    false,
-                ),
+                fragment(with(first, &[(5, 8)]), 0, true),
+                part(8, 24, false, 24),
             ]
         },
-        &[("ip.fragment_not_yet", 2)],
+        &[("fragments.options_differ", 2)],
         &[],
     ),
     row(
         25,
         "a whole packet among fragments",
-        || vec![part(0, true, 40), ping(), part(40, false, 8)],
-        &[("icmp.echo_answered", 1), ("ip.fragment_not_yet", 2)],
+        || vec![part(9, 0, true, 40), ping(), part(9, 40, false, 8)],
+        &[
+            ("fragments.reassembled", 1),
+            ("fragments.used", 2),
+            ("icmp.echo_answered", 1),
+            ("udp.udp_length_past_end", 1),
+        ],
         &["icmp 0/0 of 24"],
     ),
     row(

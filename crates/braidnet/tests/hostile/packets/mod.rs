@@ -6,7 +6,7 @@ mod ip;
 mod link;
 mod transport;
 
-use crate::packet::{End, Ip, SYN, Segment, echo, fragment, ipv4, parse, udp};
+use crate::packet::{End, Ip, SYN, Segment, echo, fragment, ipv4, parse, udp, with};
 use crate::rig::{EVIL, PORT, Rig, TARGET, since};
 
 /// One attack and what is to become of it.
@@ -49,9 +49,13 @@ fn datagram() -> Vec<u8> {
     udp((EVIL, 4000), (TARGET, 53), DATA)
 }
 
-/// A part of a datagram.
-fn part(offset: u16, more: bool, len: usize) -> Vec<u8> {
-    fragment(ipv4(EVIL, TARGET, 17, &vec![0x55; len]), offset, more)
+/// A part of a datagram with this identification.
+fn part(identification: u8, offset: u16, more: bool, len: usize) -> Vec<u8> {
+    let packet = with(
+        ipv4(EVIL, TARGET, 17, &vec![0x55; len]),
+        &[(5, identification)],
+    );
+    fragment(packet, offset, more)
 }
 
 /// A SYN from this end.
