@@ -24,7 +24,7 @@ mod send_queue;
 mod table;
 
 pub use after::HEADROOM;
-pub use listen::{ListenError, Listeners};
+pub use listen::{ListenError, Listeners, Listening};
 pub use locks::{TcpLocks, UnknownTcpLocks};
 
 use crate::flows::Flows;
@@ -43,7 +43,9 @@ pub struct TcpConfig {
     pub mtu: usize,
     /// Most connections in one bucket, half-open and in TIME-WAIT included; one more is refused by name.
     pub connections_per_bucket: usize,
-    /// Secret of the initial sequence numbers (RFC 6528), random at every start.
+    /// What listeners do when they are full.
+    pub listening: Listening,
+    /// Secret of the initial sequence numbers (RFC 6528) and SYN cookies, random at every start.
     pub isn_secret: [u64; 2],
 }
 
@@ -148,8 +150,17 @@ counters! {
     BAD_ADDRESS = "bad_address",
     /// Dropped: for no connection, and no reply is called for.
     NO_CONNECTION = "no_connection",
-    /// Dropped: the listener has as many half-open connections as it may.
+    /// Dropped: the listener has as many half-open connections as it may, and gives no cookies, or none in place of a connection in
+    /// TIME-WAIT.
     SYN_QUEUE_FULL = "syn_queue_full",
+    /// SYNs answered by a cookie: the listener has as many half-open connections as it may.
+    COOKIES_SENT = "cookies_sent",
+    /// Connections opened by an ACK that brought a cookie back.
+    COOKIES_TAKEN = "cookies_taken",
+    /// ACKs of no connection that came while cookies were out, and brought none.
+    COOKIES_WRONG = "cookies_wrong",
+    /// Dropped: a SYN; the listener has sent as many cookies as it may in this time.
+    COOKIES_LIMITED = "cookies_limited",
     /// Dropped: a SYN, or what would end the handshake; the listener has as many connections as it may that are established and
     /// that nobody has accepted. The peer tries again.
     ACCEPT_QUEUE_FULL = "accept_queue_full",

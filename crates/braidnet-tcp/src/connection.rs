@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::slow::{Slow, SlowTimers, UserTimeout};
 use crate::state::{State, Step};
 use braidnet_wire::seq::SeqNumber;
-use braidnet_wire::tcp::TcpHeader;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
 
 /// The segment size to send with if the peer names none (RFC 9293 §3.7.1, MUST-15).
@@ -177,6 +177,38 @@ impl Connection {
             rcv_wind_shift,
             option_bytes,
         }
+    }
+
+    /// A SYN with what we offer, or with what we agree to once the peer's is there (RFC 9293 §3.7.1, RFC 7323 §2.2 and §3.2, RFC
+    /// 2018 §2).
+    pub(crate) fn syn(&self, now: Instant) -> TcpHeader {
+        let config = &self.config;
+        let mut header = TcpHeader {
+            flags: TcpFlags::SYN,
+            window: self.announced_in_syn as u16,
+            present: TcpHeader::HAS_MSS,
+            mss: self.mss,
+            ..TcpHeader::default()
+        };
+        let (mut scale, mut sack, mut timestamps) =
+            (config.window_scale, config.sack, config.timestamps);
+        if self.state == State::SynReceived {
+            scale &= self.peer_scales;
+            sack = self.sack;
+            timestamps = self.timestamps;
+        }
+        if scale {
+            header.present |= TcpHeader::HAS_WINDOW_SCALE;
+            header.window_scale = config.wanted_shift();
+        }
+        if sack {
+            header.present |= TcpHeader::HAS_SACK_PERMITTED;
+        }
+        if timestamps {
+            header.present |= TcpHeader::HAS_TIMESTAMPS;
+            header.ts_value = self.ts_value(now);
+        }
+        header
     }
 
     /// Whether one more challenge ACK may be sent now (RFC 5961 §7).

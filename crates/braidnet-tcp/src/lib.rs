@@ -6,8 +6,8 @@
 //!
 //! # How to drive it
 //!
-//! - Open with [`Tcb::connect`], or with [`Tcb::accept`] from a SYN that [`listen`] would accept. Segments without a
-//!   connection are answered with [`reset_for`].
+//! - Open with [`Tcb::connect`], or with [`Tcb::accept`] from a SYN that [`listen`] would accept, or without keeping anything of
+//!   that SYN by a [`SynCookie`]. Segments without a connection are answered with [`reset_for`].
 //! - Feed a run of segments to [`Tcb::on_segment`]. If the events say [`Events::ACKED`], release [`Tcb::take_acked`]
 //!   bytes from the front of what there is to send.
 //! - Or ask first whether the connection [expects](Tcb::expects) a segment, as it does nearly every one, and then
@@ -36,6 +36,7 @@ mod arrival;
 mod config;
 mod congestion;
 mod connection;
+mod cookie;
 mod flight;
 #[cfg(test)]
 mod hostile;
@@ -63,6 +64,7 @@ pub use arrival::Expected;
 pub use config::{
     Config, CongestionControl, Keepalive, MAX_WINDOW_BYTES, UnknownCongestionControl,
 };
+pub use cookie::{Redeemed, SynCookie};
 pub use output::{Outlet, Transmit};
 pub use reasons::DropReason;
 pub use reset::{Listen, listen, reset_for};

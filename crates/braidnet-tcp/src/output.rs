@@ -227,44 +227,21 @@ impl<P: Payload> Tcb<P> {
         }
     }
 
-    /// Our SYN or SYN-ACK with what we offer, or agree to (RFC 9293 §3.7.1, RFC 7323 §2.2 and §3.2, RFC 2018 §2).
+    /// Our SYN or SYN-ACK.
     fn handshake(&mut self, now: Instant) -> Transmit {
         let connection = &mut self.connection;
         let again = connection.handshakes_sent > 0;
         connection.handshakes_sent = connection.handshakes_sent.saturating_add(1);
         connection.handshake_due = false;
-        let config = &connection.config;
-        let mut header = TcpHeader {
-            seq: self.sender.iss,
-            flags: TcpFlags::SYN,
-            window: connection.announced_in_syn as u16,
-            present: TcpHeader::HAS_MSS,
-            mss: connection.mss,
-            ..TcpHeader::default()
-        };
-        let (mut scale, mut sack, mut timestamps) =
-            (config.window_scale, config.sack, config.timestamps);
+        let mut header = connection.syn(now);
+        header.seq = self.sender.iss;
         if connection.state == State::SynReceived {
-            scale &= connection.peer_scales;
-            sack = connection.sack;
-            timestamps = connection.timestamps;
             header.flags = TcpFlags::SYN.union(TcpFlags::ACK);
             header.ack = self.receiver.rcv_nxt;
-            header.ts_echo = self.receiver.ts_recent;
             header.window = self.receiver.announce_unscaled();
-        }
-        if scale {
-            header.present |= TcpHeader::HAS_WINDOW_SCALE;
-            header.window_scale = config.wanted_shift();
-        }
-        if sack {
-            header.present |= TcpHeader::HAS_SACK_PERMITTED;
-        }
-        if timestamps {
-            header.present |= TcpHeader::HAS_TIMESTAMPS;
-            header.ts_value = connection.ts_value(now);
-        } else {
-            header.ts_echo = 0;
+            if connection.timestamps {
+                header.ts_echo = self.receiver.ts_recent;
+            }
         }
         self.tell_user_timeout(&mut header);
         // Once more in the first segment that is no SYN: whoever answered with a cookie has forgotten it (RFC 5482 §3).

@@ -2,7 +2,7 @@
 
 use braidnet_inet::Reassembly;
 use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
-use braidnet_inet::tcp::TcpConfig;
+use braidnet_inet::tcp::{Listening, TcpConfig};
 use braidnet_wire::address::Address;
 use core::net::IpAddr;
 
@@ -25,6 +25,8 @@ pub struct StackConfig {
     pub reassembly: Reassembly,
     /// How the TCP engine of every connection is set.
     pub tcp: braidnet_tcp::Config,
+    /// What listeners do when they are full.
+    pub listening: Listening,
     /// Most messages that are taken from one place at once.
     pub batch: usize,
     /// The secrets of this stack: of the flow hash and of the initial sequence numbers. Random unless a test fixes them.
@@ -73,6 +75,7 @@ impl StackConfig {
             buckets: 256,
             reassembly: Reassembly::default(),
             tcp: braidnet_tcp::Config::default(),
+            listening: Listening::default(),
             batch: 64,
             secrets: Secrets::random(),
         }
@@ -112,6 +115,7 @@ impl StackConfig {
             engine: self.tcp,
             mtu,
             connections_per_bucket: share + share / 2 + 16,
+            listening: self.listening,
             isn_secret: self.secrets.isn_key,
         }
     }

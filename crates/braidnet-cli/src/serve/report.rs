@@ -186,6 +186,8 @@ const WORK: &[&str] = &[
     "shared.admitted",
     "shared.moved",
     "tcp.closed",
+    "tcp.cookies_sent",
+    "tcp.cookies_taken",
     "tcp.data_segments_in",
     "tcp.opened",
     "tcp.out_of_order",
@@ -316,7 +318,7 @@ mod tests {
         ("stream", "poisoned"),
         (
             "tcp",
-            "accept_queue_full bad_address no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent stale syn_queue_full table_full text_refused",
+            "accept_queue_full bad_address cookies_limited cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent stale syn_queue_full table_full text_refused",
         ),
         ("udp", "no_buffer not_data port_closed port_zero too_long"),
     ];

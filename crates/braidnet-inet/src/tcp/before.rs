@@ -239,6 +239,7 @@ mod tests {
             engine: braidnet_tcp::Config::default(),
             mtu: 1500,
             connections_per_bucket: 1,
+            listening: Default::default(),
             isn_secret: [3, 4],
         };
         let mut stream = StreamBuilder::new();

@@ -3,13 +3,14 @@
 //! Listeners are few, change rarely and are asked only when a SYN arrives: a published snapshot that one owner replaces.
 //! Their limits hold for the whole stack, so the counts are atomic and shared.
 
-use super::{ACCEPT_QUEUE_FULL, SYN_QUEUE_FULL};
+use super::{ACCEPT_QUEUE_FULL, COOKIES_LIMITED, SYN_QUEUE_FULL};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use braidnet_stream::Counter;
 use braidnet_tcp::Config;
 use braidnet_wire::address::Address;
+use braidnet_wire::time::{Duration, Instant};
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The set of listeners of one stack.
@@ -30,7 +31,33 @@ pub struct Listener {
     unaccepted: AtomicU32,
     /// How its connections are set; `None`: as all of the stack's.
     engine: ArcSwapOption<Config>,
+    /// When the next SYN cookie would leave if they left evenly, in nanoseconds: what is ahead of the time was sent in advance.
+    cookies_at: AtomicU64,
+    /// Until when ACKs may bring cookies back, in nanoseconds.
+    cookies_until: AtomicU64,
 }
+
+/// What a listener does with those who ask for a connection while it has no room for another half-open one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listening {
+    /// Answers them by SYN cookies (RFC 4987 §3.6), which need no room.
+    pub syn_cookies: bool,
+    /// Most SYN cookies that one listener sends in a second, a tenth of them at once: what forged SYNs can make it say to others.
+    pub syn_cookies_per_second: u32,
+}
+
+impl Default for Listening {
+    fn default() -> Self {
+        Listening {
+            syn_cookies: true,
+            syn_cookies_per_second: 1_000_000,
+        }
+    }
+}
+
+/// How long after a listener has last sent a SYN cookie it looks for one in ACKs of no connection: as long as they are good. At
+/// other times nobody need try to guess one.
+const COOKIES_LAST: Duration = Duration::from_secs(192);
 
 /// Why a port cannot be listened on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +111,8 @@ impl Listeners {
                     half_open: AtomicU32::new(0),
                     unaccepted: AtomicU32::new(0),
                     engine: ArcSwapOption::empty(),
+                    cookies_at: AtomicU64::new(0),
+                    cookies_until: AtomicU64::new(0),
                 }));
             }
             all
@@ -143,11 +172,57 @@ enum Queue {
 }
 
 impl Listener {
+    /// How its connections are set, where they are not set as all of the stack's.
+    pub(super) fn engine(&self) -> Option<Arc<Config>> {
+        self.engine.load_full()
+    }
+
     fn count(&self, queue: Queue) -> &AtomicU32 {
         match queue {
             Queue::Syn => &self.half_open,
             Queue::Accept => &self.unaccepted,
         }
+    }
+
+    /// Whether a SYN that finds no room may be answered by a cookie now, of which one less is left then.
+    ///
+    /// # Errors
+    /// What it is refused for.
+    pub(super) fn take_cookie(&self, listening: &Listening, now: Instant) -> Result<(), Counter> {
+        if !listening.syn_cookies {
+            return Err(SYN_QUEUE_FULL);
+        }
+        const SECOND: u64 = 1_000_000_000;
+        let rate = u64::from(listening.syn_cookies_per_second);
+        let (now, burst) = (now.nanos(), SECOND / 10);
+        let next = |at: u64| {
+            let at = at.max(now);
+            let has_room = rate > 0 && at - now <= burst;
+            has_room.then(|| at + SECOND / rate)
+        };
+        // Counts and times that nothing else hangs on.
+        let taken = self
+            .cookies_at
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        if taken.is_err() {
+            return Err(COOKIES_LIMITED);
+        }
+        let until = now.saturating_add(COOKIES_LAST.as_nanos() as u64);
+        // Stored once a second at most: all processors look at it.
+        if self
+            .cookies_until
+            .load(Ordering::Relaxed)
+            .saturating_add(SECOND)
+            < until
+        {
+            self.cookies_until.fetch_max(until, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether an ACK of no connection may bring a cookie back.
+    pub(super) fn heeds_cookies(&self, now: Instant) -> bool {
+        now.nanos() < self.cookies_until.load(Ordering::Relaxed)
     }
 }
 
@@ -162,7 +237,7 @@ pub(super) struct Place {
 impl Place {
     /// How the listener has its connections set, where they are not set as all of the stack's.
     pub(super) fn engine(&self) -> Option<Arc<Config>> {
-        self.listener.engine.load_full()
+        self.listener.engine()
     }
 
     /// A place for a SYN.
@@ -182,6 +257,14 @@ impl Place {
     /// If that queue is full, its name.
     pub(super) fn established(&self) -> Result<Place, Counter> {
         Place::take(self.listener.clone(), Queue::Accept).ok_or(ACCEPT_QUEUE_FULL)
+    }
+
+    /// A place in the accept queue for a connection of which nothing was kept before.
+    ///
+    /// # Errors
+    /// If that queue is full, its name.
+    pub(super) fn at_once(listener: Arc<Listener>) -> Result<Place, Counter> {
+        Place::take(listener, Queue::Accept).ok_or(ACCEPT_QUEUE_FULL)
     }
 
     fn take(listener: Arc<Listener>, queue: Queue) -> Option<Place> {

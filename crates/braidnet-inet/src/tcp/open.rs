@@ -3,20 +3,21 @@
 use super::after::HEADROOM;
 use super::connection::{Connection, Deliver, Segment};
 use super::core::counter_of;
-use super::listen::Place;
+use super::listen::{Listener, Place};
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
-    CONNECTION_BYTES, NO_BUFFER, NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT,
-    TABLE_FULL, Tcp,
+    CONNECTION_BYTES, COOKIES_SENT, COOKIES_TAKEN, COOKIES_WRONG, NO_BUFFER, NO_CONNECTION,
+    NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
 use braidnet_stream::{BucketId, ConnectionId, Context, Control, Counter, Verb};
-use braidnet_tcp::{DropReason, Events, Listen, Payload, Sink, Tcb};
+use braidnet_tcp::{DropReason, Events, Listen, Payload, Redeemed, Sink, State, SynCookie, Tcb};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::seq::SeqNumber;
-use braidnet_wire::tcp::{PROTOCOL, TcpHeader};
+use braidnet_wire::tcp::{PROTOCOL, TcpFlags, TcpHeader};
+use std::sync::Arc;
 
 /// IPv4 and TCP headers without options, in bytes (RFC 9293 §3.7.1).
 const FIXED_HEADERS: usize = 40;
@@ -86,10 +87,13 @@ impl Tcp {
         cx: &mut Context<'_>,
     ) {
         let arrival = &message.note::<Arrival>();
-        let (header, tuple) = (&arrival.header, &arrival.tuple);
-        match self.place_for(header, tuple) {
-            Ok(Some(place)) => self.accept(message, (place, None), table, cx),
-            Ok(None) => self.refuse(message, cx),
+        match self.knock(&arrival.header, &arrival.tuple, cx) {
+            Ok(Knock::Open(place)) => self.accept(message, (place, None), table, cx),
+            Ok(Knock::Cookie(listener)) => self.answer_by_cookie(message, &listener, cx),
+            Ok(Knock::Redeem(place, redeemed)) => {
+                self.redeem(message, place, &redeemed, table, cx);
+            }
+            Ok(Knock::Nobody) => self.refuse(message, cx),
             Err(reason) => cx.drop(message, reason),
         }
     }
@@ -106,19 +110,104 @@ impl Tcp {
         }
     }
 
-    /// The place in its listener's queue of a segment that opens a connection; `None` if it opens none.
+    /// What a segment without a connection is for.
     ///
     /// # Errors
     /// Why it is not to be answered.
-    fn place_for(&self, header: &TcpHeader, tuple: &Tuple) -> Result<Option<Place>, Counter> {
+    fn knock(
+        &self,
+        header: &TcpHeader,
+        tuple: &Tuple,
+        cx: &mut Context<'_>,
+    ) -> Result<Knock, Counter> {
         let Some(listener) = self.listeners.find(&tuple.local, tuple.local_port) else {
-            return Ok(None);
+            return Ok(Knock::Nobody);
         };
         match braidnet_tcp::listen(header) {
-            Listen::Accept => Place::half_open(listener).map(Some),
+            Listen::Accept => match Place::half_open(listener.clone()) {
+                Ok(place) => Ok(Knock::Open(place)),
+                Err(SYN_QUEUE_FULL) => listener
+                    .take_cookie(&self.config.listening, cx.now())
+                    .map(|()| Knock::Cookie(listener)),
+                Err(full) => Err(full),
+            },
             Listen::Ignore(reason) => Err(counter_of(reason)),
-            Listen::Reset => Ok(None),
+            Listen::Reset if header.flags.contains(TcpFlags::SYN) => Ok(Knock::Nobody),
+            Listen::Reset if listener.heeds_cookies(cx.now()) => {
+                let own = listener.engine();
+                let engine = own.as_deref().unwrap_or(&self.config.engine);
+                match self.cookie(tuple, cx).redeem(engine, header) {
+                    Some(redeemed) => Ok(Knock::Redeem(Place::at_once(listener)?, redeemed)),
+                    None => {
+                        cx.count(COOKIES_WRONG, 1);
+                        Ok(Knock::Nobody)
+                    }
+                }
+            }
+            Listen::Reset => Ok(Knock::Nobody),
         }
+    }
+
+    fn cookie<'a>(&self, tuple: &'a Tuple, cx: &Context<'_>) -> SynCookie<'a> {
+        SynCookie {
+            secret: self.config.isn_secret,
+            tuple,
+            now: cx.now(),
+        }
+    }
+
+    /// Answers a SYN for which there is no room by a cookie, and keeps nothing of it.
+    fn answer_by_cookie(&self, syn: Message, listener: &Listener, cx: &mut Context<'_>) {
+        let Arrival { header, tuple, .. } = &syn.note();
+        let own = listener.engine();
+        let engine = own.as_deref().unwrap_or(&self.config.engine);
+        let offset = self.timestamp_offset(tuple);
+        let answer = self
+            .cookie(tuple, cx)
+            .answer(engine, self.mss(), header, offset);
+        cx.count(COOKIES_SENT, 1);
+        cx.count(
+            counter_of(DropReason::TextOnSyn),
+            u64::from(syn.total_len() > 0),
+        );
+        self.send_alone(answer, *tuple, cx);
+    }
+
+    /// Begins the connection that a cookie was given for, with the segment that brings it back.
+    #[inline(never)]
+    fn redeem(
+        &self,
+        message: Message,
+        place: Place,
+        redeemed: &Redeemed,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
+        let Arrival { tuple, hash, .. } = message.note();
+        let (offset, now) = (self.timestamp_offset(&tuple), cx.now());
+        let own = place.engine();
+        let engine = own.as_deref().unwrap_or(&self.config.engine);
+        let mut tcb = Tcb::accept_redeemed(engine, self.mss(), redeemed, offset, now);
+        tcb.share_allowance(&self.out_of_order);
+        let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
+            return cx.drop(message, NO_MEMORY);
+        };
+        let slot = table.insert(hash, tuple, |id| fresh(id, (tuple, hash), tcb, charge));
+        let Some(slot) = slot else {
+            return cx.drop(message, TABLE_FULL);
+        };
+        table.touch(slot);
+        self.segment_while_opening(slot, Segment::new(message), table, cx);
+        let Some(connection) = table.connection(slot) else {
+            return;
+        };
+        if connection.tcb.state() == State::SynReceived {
+            // As if the segment were lost. Nothing is known of it that the next one would not bring.
+            table.remove(slot);
+            return;
+        }
+        connection.place = Some(place);
+        cx.count(COOKIES_TAKEN, 1);
     }
 
     /// A segment by which a new incarnation may take over from one in TIME-WAIT (RFC 6191, RFC 1122 §4.2.2.13). The new one
@@ -134,9 +223,11 @@ impl Tcp {
     ) {
         let message = segment.into_message();
         let arrival = &message.note::<Arrival>();
-        let place = match self.place_for(&arrival.header, &arrival.tuple) {
-            Ok(Some(place)) => place,
-            Ok(None) => return self.refuse(message, cx),
+        let place = match self.knock(&arrival.header, &arrival.tuple, cx) {
+            Ok(Knock::Open(place)) => place,
+            // What brings the cookie back would find the old connection.
+            Ok(Knock::Cookie(_)) => return cx.drop(message, SYN_QUEUE_FULL),
+            Ok(_) => return self.refuse(message, cx),
             Err(reason) => return cx.drop(message, reason),
         };
         let used = table
@@ -268,6 +359,18 @@ impl Tcp {
     fn mss(&self) -> u16 {
         u16::try_from(self.config.mtu.saturating_sub(FIXED_HEADERS)).unwrap_or(u16::MAX)
     }
+}
+
+/// What a segment without a connection is for.
+enum Knock {
+    /// A SYN, with a place for the connection that it opens.
+    Open(Place),
+    /// A SYN that finds no place, and is to be answered all the same.
+    Cookie(Arc<Listener>),
+    /// What brings a cookie back, with a place for its connection.
+    Redeem(Place, Redeemed),
+    /// Nothing that anybody waits for.
+    Nobody,
 }
 
 /// A connection at its beginning.

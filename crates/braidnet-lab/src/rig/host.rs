@@ -175,6 +175,7 @@ fn tcp_config(config: &TtcpConfig) -> TcpConfig {
         mtu: config.mtu,
         // Twice the even share, and some.
         connections_per_bucket: config.connections * 2 / (buckets(config) as usize - 1) + 32,
+        listening: Default::default(),
         isn_secret: [1, 2],
     }
 }

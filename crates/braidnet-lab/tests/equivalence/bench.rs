@@ -333,6 +333,7 @@ fn plan(setup: &Setup, recorder: Recorder, device: impl Device + 'static) -> Pla
         engine: engine(setup.length),
         mtu: MTU,
         connections_per_bucket: 100,
+        listening: Default::default(),
         isn_secret: [7, 8],
     };
     let tcp = Tcp::new(tcp, flows);

@@ -14,7 +14,7 @@
 //! | 35-38: ICMP and UDP | [`packets::icmp`], [`packets::transport`] |
 //! | 6-8, 10, 13-15, 17, 46: segments into a connection, the attacker's own and the friend's | [`segments`] |
 //! | 9, 11-14, 17-19: what a peer plays by hand | [`peers`] |
-//! | 15, 16, 20, 23, 34, 47: floods | [`floods`] |
+//! | 15, 16, 20, 23, 34, 47: floods | [`floods`], [`cookies`] |
 //! | 44: segments that are joined | [`trains`] |
 //! | 48-50: timers, memory, local abuse | [`limits`] |
 //!
@@ -22,6 +22,7 @@
 //! (IPv6 and its neighbour discovery), 39 (IGMP, MLD), 40 (DHCP), 41 (DNS), 42 (tunnels). Not exposed at all: 43 (no
 //! offload passes a device).
 
+mod cookies;
 mod floods;
 mod limits;
 mod packet;

@@ -387,7 +387,7 @@ pub fn since(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> V
 }
 
 /// The timestamps that answer a SYN-ACK's, if it has any: those of a peer whose clock stands at 3000.
-fn echoed(syn_ack: &Segment) -> Vec<u8> {
+pub fn echoed(syn_ack: &Segment) -> Vec<u8> {
     let at = syn_ack.options.windows(2).position(|pair| pair == [8, 10]);
     at.map_or_else(Vec::new, |at| {
         let mut option = vec![1, 1, 8, 10, 0, 0, 0x0b, 0xb8];

@@ -44,6 +44,7 @@ fn stack_locked(interface: Interface, leaves_checksums: bool, locks: TcpLocks) -
             engine: braidnet_tcp::Config::default(),
             mtu: MTU,
             connections_per_bucket: 1,
+            listening: Default::default(),
             isn_secret: [1, 2],
         };
         let tcp = Tcp::new(config, flows);

@@ -34,6 +34,7 @@ impl World {
             engine,
             mtu: MTU,
             connections_per_bucket: 16,
+            listening: Default::default(),
             isn_secret: [3, 4],
         };
         let tcp = Tcp::new(config, flows);

@@ -30,6 +30,7 @@ fn stack(locks: TcpLocks) -> Stack {
             engine: braidnet_tcp::Config::default(),
             mtu: MTU,
             connections_per_bucket: 4,
+            listening: Default::default(),
             isn_secret: [3, 4],
         };
         let tcp = Tcp::new(config, flows);

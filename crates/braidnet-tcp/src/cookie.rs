@@ -1,0 +1,176 @@
+//! SYN cookies (RFC 4987 §3.6, appendix A): a listener that has no room for another half-open connection puts what it would have
+//! to remember into its SYN-ACK, and takes it from the ACK that answers that.
+//!
+//! The initial sequence number is the cookie: five bits of a clock that ticks every 64 seconds, three that stand for a segment
+//! size, and 24 of a keyed hash of these, the tuple and the peer's initial sequence number. Where the peer sends timestamps, the
+//! last six bits of ours, which it echoes, hold its window scale and whether it takes selective acknowledgments; without them
+//! neither is agreed to. The peer could change these six, and harm nobody but itself.
+
+use crate::config::Config;
+use crate::connection::Connection;
+use crate::state::State;
+use crate::{Payload, Tcb};
+use braidnet_wire::address::Tuple;
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::time::Instant;
+use core::hash::Hasher;
+use siphasher::sip::SipHasher24;
+
+/// The segment sizes that three bits stand for; a peer counts as if it had asked for the largest that it can take.
+const SEGMENT_SIZES: [u16; 8] = [88, 536, 1220, 1360, 1400, 1440, 1460, 8960];
+/// A tick of the clock, in nanoseconds.
+const TICK: u64 = 64_000_000_000;
+/// Ticks that a cookie outlives: it is good for two to three minutes.
+const LIFETIME: u64 = 2;
+const HASH_BITS: u32 = 24;
+/// The last bits of a timestamp: the scale, 15 for none, and selective acknowledgment.
+const OPTION_BITS: u32 = 0x3f;
+const NO_SCALE: u32 = 15;
+const SACK_BIT: u32 = 1 << 4;
+
+/// What makes and recognises the cookies of one tuple at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct SynCookie<'a> {
+    /// Drawn at random once per stack and kept to it.
+    pub secret: [u64; 2],
+    /// From the listener's side.
+    pub tuple: &'a Tuple,
+    /// The present.
+    pub now: Instant,
+}
+
+/// What an ACK says that brings a cookie back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Redeemed {
+    iss: SeqNumber,
+    /// The SYN that it was given for, as far as it is remembered.
+    syn: TcpHeader,
+}
+
+impl SynCookie<'_> {
+    /// The SYN-ACK for a SYN that [`listen`](crate::listen) accepts; nothing is to be remembered of it. `mss` is as in
+    /// [`Tcb::connect`], `timestamp_offset` as in [`Tcb::set_timestamp_offset`].
+    pub fn answer(
+        &self,
+        config: &Config,
+        mss: u16,
+        syn: &TcpHeader,
+        timestamp_offset: u32,
+    ) -> TcpHeader {
+        let mut syn = *syn;
+        if !(config.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS)) {
+            // Nowhere to keep anything else.
+            syn.present &= TcpHeader::HAS_MSS;
+        }
+        let config = config.bounded();
+        let mss = mss.min(config.maximum_segment);
+        let mut connection = Connection::new(&config, mss, State::SynReceived, self.now);
+        connection.ts_offset = timestamp_offset;
+        connection.agree(&syn);
+        let mut header = connection.syn(self.now);
+        let size = if syn.has(TcpHeader::HAS_MSS) {
+            SEGMENT_SIZES.iter().rposition(|size| *size <= syn.mss)
+        } else {
+            Some(1)
+        };
+        header.seq = self.cookie(self.tick(), size.unwrap_or(0) as u32, syn.seq);
+        header.flags = TcpFlags::SYN.union(TcpFlags::ACK);
+        header.ack = syn.seq + 1;
+        if connection.timestamps {
+            header.ts_echo = syn.ts_value;
+            header.ts_value = stamp(header.ts_value, options(&connection, &syn));
+        }
+        header
+    }
+
+    /// What an ACK for a listener brings back; `None` if it answers no SYN-ACK of ours, or one of more than three minutes ago.
+    pub fn redeem(&self, config: &Config, ack: &TcpHeader) -> Option<Redeemed> {
+        let (iss, irs) = (ack.ack - 1, ack.seq - 1);
+        let age = self.tick().wrapping_sub(u64::from(iss.value() >> 27)) & 31;
+        let size = (iss.value() >> HASH_BITS) & 7;
+        let tick = self.tick().checked_sub(age)?;
+        if age > LIFETIME || self.cookie(tick, size, irs) != iss {
+            return None;
+        }
+        let mut syn = TcpHeader {
+            seq: irs,
+            flags: TcpFlags::SYN,
+            present: TcpHeader::HAS_MSS,
+            mss: SEGMENT_SIZES[size as usize],
+            ..TcpHeader::default()
+        };
+        if config.timestamps && ack.has(TcpHeader::HAS_TIMESTAMPS) {
+            let options = ack.ts_echo & OPTION_BITS;
+            syn.present |= TcpHeader::HAS_TIMESTAMPS;
+            syn.ts_value = ack.ts_value;
+            if options & SACK_BIT != 0 {
+                syn.present |= TcpHeader::HAS_SACK_PERMITTED;
+            }
+            if options & NO_SCALE != NO_SCALE {
+                syn.present |= TcpHeader::HAS_WINDOW_SCALE;
+                syn.window_scale = (options & NO_SCALE) as u8;
+            }
+        }
+        Some(Redeemed { iss, syn })
+    }
+
+    fn tick(&self) -> u64 {
+        // The first cookies are as old as they look.
+        self.now.nanos() / TICK + LIFETIME
+    }
+
+    fn cookie(&self, tick: u64, size: u32, irs: SeqNumber) -> SeqNumber {
+        let tuple = self.tuple;
+        let mut hasher = SipHasher24::new_with_keys(self.secret[0], self.secret[1]);
+        hasher.write(tuple.local.octets());
+        hasher.write(tuple.remote.octets());
+        hasher.write_u16(tuple.local_port);
+        hasher.write_u16(tuple.remote_port);
+        hasher.write_u32(irs.value());
+        hasher.write_u64(tick << 3 | u64::from(size));
+        let hash = hasher.finish() as u32 >> (32 - HASH_BITS);
+        SeqNumber::new((tick as u32) << 27 | size << HASH_BITS | hash)
+    }
+}
+
+/// What was agreed on, in six bits.
+fn options(connection: &Connection, syn: &TcpHeader) -> u32 {
+    let scale = match connection.peer_scales {
+        true => u32::from(syn.window_scale.min(14)),
+        false => NO_SCALE,
+    };
+    scale | if connection.sack { SACK_BIT } else { 0 }
+}
+
+/// The latest timestamp, no later than `now`, that ends in `options`: what follows is never older.
+fn stamp(now: u32, options: u32) -> u32 {
+    let value = now & !OPTION_BITS | options;
+    match value & OPTION_BITS > now & OPTION_BITS {
+        true => value.wrapping_sub(OPTION_BITS + 1),
+        false => value,
+    }
+}
+
+impl<P: Payload> Tcb<P> {
+    /// The connection whose SYN-ACK was a [cookie](SynCookie::answer): in SYN-RECEIVED, for the segment that brought it back to
+    /// arrive next. `mss` and `timestamp_offset` are those of the SYN-ACK.
+    pub fn accept_redeemed(
+        config: &Config,
+        mss: u16,
+        redeemed: &Redeemed,
+        timestamp_offset: u32,
+        now: Instant,
+    ) -> Tcb<P> {
+        let mut tcb = Tcb::accept(config, redeemed.iss, mss, &redeemed.syn, now);
+        tcb.set_timestamp_offset(timestamp_offset);
+        tcb.connection.handshakes_sent = 1;
+        tcb.connection.handshake_due = false;
+        // How long ago it left, nobody knows.
+        tcb.sender.on_handshake_sent(now, true);
+        tcb
+    }
+}
+
+#[cfg(test)]
+mod tests;

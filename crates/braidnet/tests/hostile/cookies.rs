@@ -1,0 +1,175 @@
+//! Class 20 once more: honest peers while forged SYNs take every place that a listener has, and those who would forge a cookie
+//! (RFC 4987 §3.6).
+
+use crate::packet::{ACK, End, Ip, RST, SYN, Segment};
+use crate::rig::{BACKLOG, EVIL, NARROW_PORT, Rig, TARGET, echoed};
+use braidnet::Duration;
+
+/// An address that nobody has forged.
+const HONEST: Ip = [10, 77, 0, 67];
+const MSS: &[u8] = &[2, 4, 0x05, 0xb4];
+const ALL: &[u8] = &[
+    2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0x0b, 0xb7, 0, 0, 0, 0, 1, 3, 3, 7,
+];
+
+fn knock(from: End) -> Segment {
+    Segment::new(from, (TARGET, NARROW_PORT)).flags(SYN)
+}
+
+/// Takes every place for half-open connections of the narrow port, and more.
+fn fill(rig: &mut Rig, syns: u16) {
+    for port in 1024..1024 + syns {
+        rig.attack(&[knock((EVIL, port)).packet()]);
+    }
+}
+
+/// An honest peer's segment behind the SYN-ACK that it got.
+fn answer(syn: &Segment, syn_ack: &Segment) -> Segment {
+    assert_eq!((syn_ack.flags, syn_ack.ack), (SYN | ACK, syn.seq + 1));
+    Segment {
+        seq: syn_ack.ack,
+        ack: syn_ack.seq.wrapping_add(1),
+        options: echoed(syn_ack),
+        flags: ACK,
+        ..syn.clone()
+    }
+}
+
+#[test]
+fn class_20_honest_peers_get_in_while_every_place_is_taken() {
+    let mut rig = Rig::new(false);
+    fill(&mut rig, 2000);
+    let used = rig.target.used_bytes();
+    assert_eq!(rig.count("tcp.cookies_sent"), 2000 - u64::from(BACKLOG));
+    for (port, options) in (4000..).zip([&[][..], MSS, ALL]) {
+        // With an ACK alone first, or with data at once, since that ACK was lost.
+        for (bare, port) in [(true, port), (false, port + 100)] {
+            let syn = Segment {
+                seq: 99,
+                ..knock((HONEST, port))
+            }
+            .options(options);
+            let answers = rig.segment(&syn);
+            let next = answer(&syn, &answers[0]);
+            assert_eq!(next.options.is_empty(), options != ALL);
+            fill(&mut rig, 100);
+            if bare {
+                rig.segment(&next);
+            }
+            rig.segment(&next.clone().data(b"hello"));
+            let end = rig.accepted().expect("it is let in");
+            assert_eq!(rig.read(end), b"hello");
+            assert_eq!(rig.target.send(end, &[7; 500]), Ok(500));
+            rig.settle();
+            let sent = std::mem::take(&mut rig.captured);
+            let sent: Vec<_> = sent
+                .iter()
+                .filter_map(|p| crate::packet::parse(p))
+                .collect();
+            let bytes: usize = sent.iter().map(|segment| segment.data.len()).sum();
+            assert_eq!(bytes, 500);
+            assert!(
+                sent.iter()
+                    .all(|segment| segment.options.len() == next.options.len())
+            );
+            rig.hang_up(end);
+        }
+    }
+    assert_eq!(rig.count("tcp.cookies_taken"), 6);
+    assert_eq!(rig.count("tcp.cookies_wrong"), 0);
+    assert!(rig.target.used_bytes() <= used, "nothing is kept");
+    rig.assert_undisturbed();
+}
+
+#[test]
+fn class_13_and_20_cookies_that_nobody_was_given() {
+    let mut rig = Rig::new(false);
+    let guess = |n: u32| Segment {
+        seq: 100,
+        ack: n.wrapping_mul(0x9e37_79b9),
+        ..Segment::new((EVIL, 4000), (TARGET, NARROW_PORT))
+    };
+    let is_reset = |answers: &[Segment]| matches!(answers, [reset] if reset.flags == RST);
+    // While none are out, nobody looks for them.
+    assert!(is_reset(&rig.segment(&guess(1))));
+    assert_eq!(rig.count("tcp.cookies_wrong"), 0);
+    fill(&mut rig, 100);
+    for n in 0..5000 {
+        assert!(is_reset(&rig.segment(&guess(n))), "RFC 9293 §3.10.7.2");
+    }
+    assert_eq!(rig.count("tcp.cookies_wrong"), 5000);
+    // One that was given to another, and one that is too old.
+    let syn = Segment {
+        seq: 99,
+        ..knock((HONEST, 4000))
+    };
+    let answers = rig.segment(&syn);
+    let next = answer(&syn, &answers[0]);
+    let stolen = Segment {
+        from: (EVIL, 4000),
+        ..next.clone()
+    };
+    assert!(is_reset(&rig.segment(&stolen)));
+    rig.pass(Duration::from_secs(200));
+    rig.captured.clear();
+    fill(&mut rig, 100);
+    assert!(is_reset(&rig.segment(&next)));
+    assert_eq!(rig.count("tcp.cookies_taken"), 0);
+    assert_eq!(rig.accepted(), None);
+    rig.assert_undisturbed();
+}
+
+/// Places in the accept queue are as few for those who bring cookies; who waits gets in when there is one.
+#[test]
+fn class_20_cookies_while_the_accept_queue_is_full() {
+    let mut rig = Rig::new(false);
+    rig.nobody_accepts = true;
+    fill(&mut rig, BACKLOG as u16);
+    let peers: Vec<Segment> = (0..=BACKLOG as u16)
+        .map(|n| {
+            let syn = knock((HONEST, 4000 + n));
+            let answers = rig.segment(&syn);
+            answer(&syn, &answers[0])
+        })
+        .collect();
+    let opened = rig.count("tcp.opened");
+    for peer in &peers {
+        rig.segment(peer);
+    }
+    assert_eq!(rig.count("tcp.opened") - opened, u64::from(BACKLOG));
+    assert_eq!(rig.count("tcp.accept_queue_full"), 1);
+    rig.nobody_accepts = false;
+    rig.settle();
+    let late = peers.last().unwrap().clone().data(b"late");
+    rig.segment(&late);
+    let ends: Vec<_> = std::iter::from_fn(|| rig.accepted()).collect();
+    assert_eq!(ends.len(), peers.len());
+    assert_eq!(rig.read(ends[ends.len() - 1]), b"late");
+    rig.assert_undisturbed();
+}
+
+/// What forged SYNs make a listener say is limited, if it is to be; and there are none where nobody wants them.
+#[test]
+fn class_20_cookies_are_limited() {
+    for (wanted, rate, at_once) in [(true, 1000, 101), (true, 0, 0), (false, 1000, 0)] {
+        let mut rig = Rig::with(false, |config| {
+            config.listening.syn_cookies = wanted;
+            config.listening.syn_cookies_per_second = rate;
+        });
+        fill(&mut rig, 1000 + BACKLOG as u16);
+        assert_eq!(rig.count("tcp.cookies_sent"), at_once, "{wanted} {rate}");
+        let refused = ["tcp.syn_queue_full", "tcp.cookies_limited"].map(|name| rig.count(name));
+        let expected = if wanted {
+            [0, 1000 - at_once]
+        } else {
+            [1000, 0]
+        };
+        assert_eq!(refused, expected, "{wanted} {rate}");
+        // As many as have come free meanwhile.
+        rig.pass(Duration::from_millis(50));
+        fill(&mut rig, 1000);
+        let later = if at_once > 0 { at_once + 50 } else { 0 };
+        assert_eq!(rig.count("tcp.cookies_sent"), later, "{wanted} {rate}");
+        rig.assert_undisturbed();
+    }
+}
