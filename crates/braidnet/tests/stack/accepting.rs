@@ -1,7 +1,8 @@
 //! Who is let in, and who waits: a listener's two queues.
 
 use crate::pair::{BOTH_MEDIA, PORT, Pair, read, server};
-use braidnet::{Connection, Duration, Event, Stack};
+use crate::wire::Impairment;
+use braidnet::{Connection, Duration, Event, Stack, StackConfig};
 
 /// Where the server listens with a backlog of its own.
 const NARROW: u16 = PORT + 1;
@@ -22,7 +23,8 @@ fn accepted(events: &[Event]) -> Vec<Connection> {
 fn callers_wait_while_nobody_accepts() {
     for medium in BOTH_MEDIA {
         // Without cookies, who finds no place is not answered.
-        let mut pair = Pair::with(medium, |config| config.listening.syn_cookies = false);
+        let change = |config: &mut StackConfig| config.listening.syn_cookies = false;
+        let mut pair = Pair::with(medium, change, Impairment::default());
         pair.server.listen(NARROW, 2).unwrap();
         pair.nobody_accepts = true;
         let calls: Vec<_> = (0..5)
