@@ -13,6 +13,7 @@ mod impaired;
 mod knobs;
 mod output;
 mod relay;
+mod replay;
 mod serve;
 mod ttcp;
 mod tunnel;
@@ -45,6 +46,7 @@ enum Command {
     Ttcp(ttcp::Ttcp),
     Serve(Box<serve::Serve>),
     Relay(Box<relay::Relay>),
+    Replay(replay::Replay),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Ttcp(ttcp) => ttcp.run(),
         Command::Serve(serve) => serve.run(),
         Command::Relay(relay) => relay.run(),
+        Command::Replay(replay) => replay.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,7 @@
 //! | [`impair::Impaired`] | middleware that does to packets what a bad network does |
 //! | [`capture::Captured`] | middleware that records what passes through any other device as pcapng |
 //!
-//! [`relay::Relay`] joins two.
+//! [`relay::Relay`] joins two, [`replay::Replay`] sends through one what was recorded.
 //!
 //! # What it refuses
 //!
@@ -28,6 +28,7 @@ pub mod capture;
 pub mod impair;
 pub mod memory;
 pub mod relay;
+pub mod replay;
 pub mod tun;
 
 pub use alarm::Alarm;

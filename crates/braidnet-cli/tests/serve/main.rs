@@ -8,6 +8,7 @@ mod impaired;
 mod namespace;
 mod refusals;
 mod relay;
+mod replay;
 mod server;
 mod services;
 

@@ -111,8 +111,9 @@ fn loss_and_delay_are_what_was_asked_for() {
     let (answers, shortest, middle) = ping(&hosts.left, &["-c", "1000", "-i", "0.002", "-W", "2"]);
     // 900 of 1,000, within four standard deviations; nothing is lost on the way back.
     assert!((862..=938).contains(&answers), "{answers} answers");
-    assert!(shortest >= Duration::from_millis(20), "{shortest:?}");
-    assert!(middle < Duration::from_millis(35), "{middle:?}");
+    let millis = Duration::from_millis;
+    assert!((millis(20)..millis(25)).contains(&shortest), "{shortest:?}");
+    assert!(middle < millis(100), "{middle:?}");
     hosts.stop();
     let report = std::fs::read_to_string(file).expect("it was written");
     let count = |name: &str| {
