@@ -27,6 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("braidnet-service", 6),
     ("braidnet-lab", 6),
     ("braidnet-packetdrill", 6),
+    ("braidnet-scripts", 6),
     ("braidnet-cli", 7),
 ];
 

@@ -263,6 +263,8 @@ impl<P: Payload> Receiver<P> {
         offered < self.capacity / 2 + 1
             && free.saturating_sub(offered) >= self.worthwhile(2 * self.rcv_mss)
             && !self.finished
+            // That a SYN could not say all of the window is no news: the peer hears it with the first acknowledgment.
+            && self.rcv_nxt != self.irs + 1
     }
 
     /// The least widening that the peer is told of: `bytes`, half the buffer if that is less, and what the field can say.

@@ -1,6 +1,7 @@
 //! What can be chosen for a single connection.
 
 use crate::{Config, MAX_WINDOW_BYTES, Payload, Tcb};
+use braidnet_wire::time::{Duration, Instant};
 
 /// One choice for a single connection, or for those that a listener takes, in place of what [`Config`] says for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +15,16 @@ pub enum Setting {
     ReceiveBuffer(u32),
     /// [`Config::send_buffer_bytes`]; once the application has been told what room there is, only for more.
     SendBuffer(u32),
+    /// [`Keepalive::on`](crate::Keepalive::on); at any time.
+    KeepAlive(bool),
+    /// [`Keepalive::idle`](crate::Keepalive::idle); at any time.
+    KeepIdle(Duration),
+    /// [`Keepalive::interval`](crate::Keepalive::interval); at any time.
+    KeepInterval(Duration),
+    /// [`Keepalive::probes`](crate::Keepalive::probes); at any time.
+    KeepProbes(u8),
+    /// [`Config::user_timeout`], of which zero is none; at any time.
+    UserTimeout(Duration),
 }
 
 impl Setting {
@@ -24,6 +35,11 @@ impl Setting {
             Setting::MaximumSegment(bytes) => (2, bytes.into()),
             Setting::ReceiveBuffer(bytes) => (3, bytes.into()),
             Setting::SendBuffer(bytes) => (4, bytes.into()),
+            Setting::KeepAlive(on) => (5, on.into()),
+            Setting::KeepIdle(time) => (6, nanos(time)),
+            Setting::KeepInterval(time) => (7, nanos(time)),
+            Setting::KeepProbes(probes) => (8, probes.into()),
+            Setting::UserTimeout(time) => (9, nanos(time)),
         }
     }
 
@@ -36,6 +52,11 @@ impl Setting {
             2 => Setting::MaximumSegment(u16::try_from(value).unwrap_or(u16::MAX)),
             3 => Setting::ReceiveBuffer(bytes),
             4 => Setting::SendBuffer(bytes),
+            5 => Setting::KeepAlive(value != 0),
+            6 => Setting::KeepIdle(Duration::from_nanos(value)),
+            7 => Setting::KeepInterval(Duration::from_nanos(value)),
+            8 => Setting::KeepProbes(u8::try_from(value).unwrap_or(u8::MAX)),
+            9 => Setting::UserTimeout(Duration::from_nanos(value)),
             _ => return None,
         })
     }
@@ -47,13 +68,20 @@ impl Setting {
             Setting::MaximumSegment(bytes) => config.maximum_segment = bytes,
             Setting::ReceiveBuffer(bytes) => config.receive_buffer_bytes = bytes,
             Setting::SendBuffer(bytes) => config.send_buffer_bytes = bytes,
+            Setting::KeepAlive(on) => config.keepalive.on = on,
+            Setting::KeepIdle(time) => config.keepalive.idle = time,
+            Setting::KeepInterval(time) => config.keepalive.interval = time,
+            Setting::KeepProbes(probes) => config.keepalive.probes = probes,
+            Setting::UserTimeout(time) => {
+                config.user_timeout = (time > Duration::ZERO).then_some(time);
+            }
         }
     }
 }
 
 impl<P: Payload> Tcb<P> {
     /// Changes how this connection is set, as far as it still can be; each [`Setting`] says.
-    pub fn set(&mut self, setting: Setting) {
+    pub fn set(&mut self, now: Instant, setting: Setting) {
         let begun = self.connection.handshakes_sent > 0;
         match setting {
             Setting::Nagle(on) => self.sender.nagle = on,
@@ -74,8 +102,23 @@ impl<P: Payload> Tcb<P> {
                 self.sender
                     .set_buffer(bytes, self.connection.state.is_synchronized());
             }
+            Setting::KeepAlive(_)
+            | Setting::KeepIdle(_)
+            | Setting::KeepInterval(_)
+            | Setting::KeepProbes(_) => {
+                let mut config = self.connection.config;
+                setting.apply(&mut config);
+                self.set_keepalive(now, config.keepalive);
+            }
+            Setting::UserTimeout(time) => {
+                self.set_user_timeout((time > Duration::ZERO).then_some(time));
+            }
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -83,13 +126,17 @@ mod tests {
     use super::*;
     use crate::testing::Bytes;
     use braidnet_wire::seq::SeqNumber;
-    use braidnet_wire::time::Instant;
 
-    const ALL: [Setting; 4] = [
+    const ALL: [Setting; 9] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
         Setting::SendBuffer(7_000),
+        Setting::KeepAlive(true),
+        Setting::KeepIdle(Duration::from_secs(60)),
+        Setting::KeepInterval(Duration::from_secs(5)),
+        Setting::KeepProbes(3),
+        Setting::UserTimeout(Duration::from_secs(90)),
     ];
 
     fn connection(config: &Config) -> Tcb<Bytes> {
@@ -118,20 +165,22 @@ mod tests {
         let mut late = connection(&config);
         for setting in ALL {
             setting.apply(&mut config);
-            late.set(setting);
+            late.set(Instant::ZERO, setting);
         }
         let mut early = connection(&config);
         assert_eq!(syn(&mut late), (700, 9_000, 0));
         assert_eq!(syn(&mut early), (700, 9_000, 0));
         assert_eq!((late.send_space(), early.send_space()), (7_000, 7_000));
+        assert_eq!(late.keepalive(), early.keepalive());
+        assert_eq!(late.connection.config, early.connection.config);
     }
 
     #[test]
     fn after_the_syn_the_scale_is_what_was_offered() {
         let mut tcb = connection(&Config::default());
         let (_, _, scale) = syn(&mut tcb);
-        tcb.set(Setting::ReceiveBuffer(1 << 30));
-        tcb.set(Setting::MaximumSegment(700));
+        tcb.set(Instant::ZERO, Setting::ReceiveBuffer(1 << 30));
+        tcb.set(Instant::ZERO, Setting::MaximumSegment(700));
         assert_eq!(tcb.connection.config.wanted_shift(), scale);
         assert_eq!(tcb.mss(), 1460);
     }
@@ -139,12 +188,12 @@ mod tests {
     #[test]
     fn a_send_buffer_in_use_only_grows() {
         let mut tcb = connection(&Config::default());
-        tcb.set(Setting::SendBuffer(5_000));
+        tcb.set(Instant::ZERO, Setting::SendBuffer(5_000));
         assert_eq!(tcb.send_space(), 5_000);
         tcb.connection.state = crate::State::Established;
-        tcb.set(Setting::SendBuffer(4_000));
+        tcb.set(Instant::ZERO, Setting::SendBuffer(4_000));
         assert_eq!(tcb.send_space(), 5_000);
-        tcb.set(Setting::SendBuffer(6_000));
+        tcb.set(Instant::ZERO, Setting::SendBuffer(6_000));
         assert_eq!(tcb.send_space(), 6_000);
     }
 }

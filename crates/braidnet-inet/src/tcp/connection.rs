@@ -10,6 +10,7 @@ use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{Outlet, Payload, Setting, Sink, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::time::Instant;
 
 /// A connection in its bucket.
 pub(super) struct Connection {
@@ -119,13 +120,13 @@ impl Connection {
 
     /// Sets the connection otherwise; [`Control`]'s two words say what. How many more bytes the head may send than it knows.
     #[cold]
-    pub(super) fn set(&mut self, which: u32, value: u64) -> u32 {
-        let Some(setting) = Setting::from_words(which, value) else {
+    pub(super) fn set(&mut self, now: Instant, control: Control) -> u32 {
+        let Some(setting) = Setting::from_words(control.detail, control.value) else {
             debug_assert!(false, "a setting that no engine knows");
             return 0;
         };
         let before = self.tcb.send_space();
-        self.tcb.set(setting);
+        self.tcb.set(now, setting);
         let after = self.tcb.send_space();
         if let Setting::SendBuffer(bytes) = setting {
             self.worthwhile = bytes / 4;

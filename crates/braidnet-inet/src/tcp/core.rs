@@ -241,7 +241,7 @@ impl Tcp {
             Verb::Abort => connection.tcb.abort(),
             Verb::Accepted => connection.place = None,
             Verb::Set => {
-                let more = connection.set(control.detail, control.value);
+                let more = connection.set(now, control);
                 if more > 0 {
                     let space = Control::new(Verb::Space).value(u64::from(more));
                     tell(space, id, table, cx);

@@ -24,6 +24,17 @@ pub enum SocketOption {
     ReceiveBuffer(u32),
     /// Bytes that may wait to be acknowledged (`SO_SNDBUF`). While connected it only grows.
     SendBuffer(u32),
+    /// Whether a silent peer is asked whether it is still there (`SO_KEEPALIVE`; RFC 9293 §3.8.4).
+    KeepAlive(bool),
+    /// Silence before the first such question, 1 to 32,767 seconds (`TCP_KEEPIDLE`).
+    KeepIdle(Duration),
+    /// Between one and the next, as long (`TCP_KEEPINTVL`).
+    KeepInterval(Duration),
+    /// How many without an answer end the connection, 1 to 127 (`TCP_KEEPCNT`).
+    KeepCount(u8),
+    /// How long the oldest that there is to send may go unacknowledged; `None` leaves it to the number of timeouts
+    /// (`TCP_USER_TIMEOUT`; RFC 5482 §3).
+    UserTimeout(Option<Duration>),
 }
 
 /// An option, without a value.
@@ -43,10 +54,20 @@ pub enum OptionName {
     ReceiveBuffer,
     /// [`SocketOption::SendBuffer`].
     SendBuffer,
+    /// [`SocketOption::KeepAlive`].
+    KeepAlive,
+    /// [`SocketOption::KeepIdle`].
+    KeepIdle,
+    /// [`SocketOption::KeepInterval`].
+    KeepInterval,
+    /// [`SocketOption::KeepCount`].
+    KeepCount,
+    /// [`SocketOption::UserTimeout`].
+    UserTimeout,
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 7] = [
+const NUMBERS: [(i32, i32, OptionName); 12] = [
     (1, 2, OptionName::ReuseAddress),
     (1, 7, OptionName::SendBuffer),
     (1, 8, OptionName::ReceiveBuffer),
@@ -54,6 +75,11 @@ const NUMBERS: [(i32, i32, OptionName); 7] = [
     (6, 1, OptionName::NoDelay),
     (6, 2, OptionName::MaximumSegment),
     (6, 3, OptionName::Cork),
+    (1, 9, OptionName::KeepAlive),
+    (6, 4, OptionName::KeepIdle),
+    (6, 5, OptionName::KeepInterval),
+    (6, 6, OptionName::KeepCount),
+    (6, 18, OptionName::UserTimeout),
 ];
 
 impl OptionName {
@@ -124,6 +150,12 @@ impl Options {
             SocketOption::SendBuffer(bytes) => {
                 Setting::SendBuffer(bytes.clamp(1, MAX_WINDOW_BYTES))
             }
+            SocketOption::KeepAlive(on) => Setting::KeepAlive(on),
+            SocketOption::KeepIdle(time) => Setting::KeepIdle(seconds(time)?),
+            SocketOption::KeepInterval(time) => Setting::KeepInterval(seconds(time)?),
+            SocketOption::KeepCount(probes @ 1..=127) => Setting::KeepProbes(probes),
+            SocketOption::KeepCount(_) => return Err(SocketError::Invalid),
+            SocketOption::UserTimeout(time) => Setting::UserTimeout(time.unwrap_or_default()),
         };
         setting.apply(&mut self.engine);
         Ok(Some(setting))
@@ -140,6 +172,11 @@ impl Options {
                 SocketOption::ReceiveBuffer(self.engine.receive_buffer_bytes)
             }
             OptionName::SendBuffer => SocketOption::SendBuffer(self.engine.send_buffer_bytes),
+            OptionName::KeepAlive => SocketOption::KeepAlive(self.engine.keepalive.on),
+            OptionName::KeepIdle => SocketOption::KeepIdle(self.engine.keepalive.idle),
+            OptionName::KeepInterval => SocketOption::KeepInterval(self.engine.keepalive.interval),
+            OptionName::KeepCount => SocketOption::KeepCount(self.engine.keepalive.probes),
+            OptionName::UserTimeout => SocketOption::UserTimeout(self.engine.user_timeout),
         }
     }
 
@@ -147,22 +184,30 @@ impl Options {
     pub(super) fn settings(&self, common: &Config) -> Vec<Setting> {
         let own = &self.engine;
         let all = [
-            (own.nagle != common.nagle, Setting::Nagle(own.nagle)),
-            (
-                own.maximum_segment != common.maximum_segment,
-                Setting::MaximumSegment(own.maximum_segment),
-            ),
-            (
-                own.receive_buffer_bytes != common.receive_buffer_bytes,
-                Setting::ReceiveBuffer(own.receive_buffer_bytes),
-            ),
-            (
-                own.send_buffer_bytes != common.send_buffer_bytes,
-                Setting::SendBuffer(own.send_buffer_bytes),
-            ),
+            Setting::Nagle(own.nagle),
+            Setting::MaximumSegment(own.maximum_segment),
+            Setting::ReceiveBuffer(own.receive_buffer_bytes),
+            Setting::SendBuffer(own.send_buffer_bytes),
+            Setting::KeepAlive(own.keepalive.on),
+            Setting::KeepIdle(own.keepalive.idle),
+            Setting::KeepInterval(own.keepalive.interval),
+            Setting::KeepProbes(own.keepalive.probes),
+            Setting::UserTimeout(own.user_timeout.unwrap_or_default()),
         ];
-        let differ = all.into_iter().filter(|(differs, _)| *differs);
-        differ.map(|(_, setting)| setting).collect()
+        let differs = |setting: &Setting| {
+            let mut told = *common;
+            setting.apply(&mut told);
+            told != *common
+        };
+        all.into_iter().filter(differs).collect()
+    }
+}
+
+/// A time that Linux takes for keepalive.
+fn seconds(time: Duration) -> Result<Duration, SocketError> {
+    match time.as_secs() {
+        1..=32_767 => Ok(time),
+        _ => Err(SocketError::Invalid),
     }
 }
 
@@ -191,6 +236,20 @@ mod tests {
                 SocketOption::ReceiveBuffer(9_000),
             ),
             (OptionName::SendBuffer, SocketOption::SendBuffer(8_000)),
+            (OptionName::KeepAlive, SocketOption::KeepAlive(true)),
+            (
+                OptionName::KeepIdle,
+                SocketOption::KeepIdle(Duration::from_secs(9)),
+            ),
+            (
+                OptionName::KeepInterval,
+                SocketOption::KeepInterval(Duration::from_secs(8)),
+            ),
+            (OptionName::KeepCount, SocketOption::KeepCount(7)),
+            (
+                OptionName::UserTimeout,
+                SocketOption::UserTimeout(Some(Duration::from_secs(6))),
+            ),
         ];
         for (name, value) in rows {
             assert_ne!(options.get(name), value);
@@ -216,6 +275,15 @@ mod tests {
         for bytes in [0, 87, 32_768] {
             let set = options.set(SocketOption::MaximumSegment(bytes));
             assert_eq!(set, Err(SocketError::Invalid), "{bytes}");
+        }
+        let none = Duration::from_millis(999);
+        for option in [
+            SocketOption::KeepIdle(none),
+            SocketOption::KeepInterval(none),
+            SocketOption::KeepCount(0),
+            SocketOption::KeepCount(128),
+        ] {
+            assert_eq!(options.set(option), Err(SocketError::Invalid));
         }
     }
 }
