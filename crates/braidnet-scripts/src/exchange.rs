@@ -16,7 +16,10 @@ pub(crate) enum Happening {
 
 /// Why a script has failed, and all that led to it.
 #[derive(Debug)]
-pub struct Failure {
+pub struct Failure(pub(crate) Box<Details>);
+
+#[derive(Debug)]
+pub(crate) struct Details {
     pub(crate) script: &'static str,
     pub(crate) file: &'static str,
     /// Which of the script's lines it was, from 1, and as it stands there.
@@ -32,13 +35,18 @@ const WIDTH: usize = 76;
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (number, line) = &self.step;
-        writeln!(f, "{} in {}, step {number}: {line}", self.script, self.file)?;
-        writeln!(f, "  expected: {}", self.expected)?;
-        writeln!(f, "  got:      {}", self.got)?;
+        let details = &*self.0;
+        let (number, line) = &details.step;
+        writeln!(
+            f,
+            "{} in {}, step {number}: {line}",
+            details.script, details.file
+        )?;
+        writeln!(f, "  expected: {}", details.expected)?;
+        writeln!(f, "  got:      {}", details.got)?;
         let peer = "peer";
-        writeln!(f, "{:>10}  {:<WIDTH$}{peer}", "", self.host)?;
-        for (at, happening) in &self.exchange {
+        writeln!(f, "{:>10}  {:<WIDTH$}{peer}", "", details.host)?;
+        for (at, happening) in &details.exchange {
             let seconds = at.as_secs_f64();
             write!(f, "{seconds:>10.6}  |")?;
             match happening {

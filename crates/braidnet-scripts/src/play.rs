@@ -1,7 +1,7 @@
 //! Plays a script against a host, step by step.
 
 use crate::Script;
-use crate::exchange::{Failure, Happening};
+use crate::exchange::{Details, Failure, Happening};
 use crate::host::{Answer, Call, Host};
 use crate::packet::{self, Bases, Packet};
 use crate::segment::{self, ANY, Said, Segment, flag};
@@ -366,7 +366,7 @@ impl<'a> Play<'a> {
     }
 
     fn failed(&mut self, line: &str, expected: impl ToString, got: impl ToString) -> Failure {
-        Failure {
+        Failure(Box::new(Details {
             script: self.script.name,
             file: self.script.file,
             step: (self.steps, line.to_owned()),
@@ -374,6 +374,6 @@ impl<'a> Play<'a> {
             got: got.to_string(),
             host: self.host.name(),
             exchange: std::mem::take(&mut self.exchange),
-        }
+        }))
     }
 }
