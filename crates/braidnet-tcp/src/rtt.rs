@@ -74,7 +74,9 @@ impl Rtt {
         // `new` has seen to it that the bounds are in order.
         let rto = self.srtt.saturating_add(variance);
         self.rto = rto.max(self.min_rto).min(self.max_rto);
-        let two = self.srtt.saturating_mul(2).max(LEAST_PROBE);
+        // A clock that moves in steps may see two round trips a step apart.
+        let least = self.granularity.saturating_mul(2).max(LEAST_PROBE);
+        let two = self.srtt.saturating_mul(2).max(least);
         let before = |probe: u64| Some(probe).filter(|probe| *probe < self.rto);
         self.tail_probe = [before(two.saturating_add(MAX_ACK_DELAY)), before(two)];
     }

@@ -310,6 +310,24 @@ impl Sender {
         self.armed_at = now;
     }
 
+    /// Something leaves and `before` is on its way already, a segment at most. RFC 6298 §5.1: the timeout counts from the first, before
+    /// which a probe timer that ran gives way. From the second on the tail can be probed sooner (RFC 8985 §7.2).
+    #[inline(never)]
+    fn arm_sent(&mut self, now: Instant, before: u32) {
+        if before == 0 {
+            self.arm(now);
+        } else if self.tail_probes
+            && self.awaited == Awaited::Timeout
+            && self.flight_size() > self.congestion.smss()
+            && let Some(wait) = self.rtt.tail_probe(true)
+            && let probe = Timer::after(now, wait)
+            && probe.earliest(self.retransmit) == probe
+        {
+            self.retransmit = probe;
+            self.awaited = Awaited::TailProbe;
+        }
+    }
+
     /// The same without such a probe.
     pub(crate) fn arm_timeout(&mut self, now: Instant) {
         self.retransmit = Timer::after(now, self.rtt.rto());
@@ -370,11 +388,11 @@ impl Sender {
     /// Accounts for `octets` new sequence numbers from SND.NXT on, which leave now.
     #[inline]
     pub(crate) fn on_sent(&mut self, now: Instant, octets: u32) {
-        if self.snd_nxt == self.snd_una {
-            // RFC 6298 §5.1; a probe timer that ran gives way.
-            self.arm(now);
-        }
+        let before = self.snd_nxt - self.snd_una;
         self.snd_nxt += octets;
+        if before <= self.congestion.smss() {
+            self.arm_sent(now, before);
+        }
         self.snd_max = self.snd_max.latest(self.snd_nxt);
         self.flight.depart(self.snd_nxt, now);
         self.last_sent = now;

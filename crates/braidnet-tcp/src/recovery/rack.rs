@@ -133,9 +133,10 @@ impl Sender {
 
     /// Step 5: marks as lost what is overdue, and waits for what is nearly.
     pub(super) fn find_overdue(&mut self, now: Instant) {
-        let Some((newest, within)) = self.overdue_after() else {
+        let Some(newest) = self.recovery.rack.newest else {
             return;
         };
+        let within = self.overdue_after();
         if let Some(wait) = self.flight.lose_overdue(now, newest, within)
             && let at = Timer::after(now, wait)
             && self.snd_wnd > 0
@@ -148,15 +149,16 @@ impl Sender {
         }
     }
 
-    /// After how long what left before what stands here is lost, in nanoseconds; `None` while nothing has arrived out of order.
-    fn overdue_after(&self) -> Option<(Departed, u64)> {
+    /// After how long what has not arrived is lost, in nanoseconds, if something that left later has.
+    fn overdue_after(&self) -> u64 {
         let (recovery, flight) = (&self.recovery, &self.flight);
-        let newest = recovery.rack.newest?;
         let overtaken = recovery.phase != Phase::Open
             || recovery.dup_acks >= DUP_THRESH
             || flight.overtaken_before(self.congestion.smss()).is_some();
         let patience = recovery.rack.patience(&self.rtt, overtaken);
-        Some((newest, recovery.rack.rtt.saturating_add(patience)))
+        // While all goes in order, nobody looks at the time that each segment takes.
+        let took = recovery.rack.newest.map(|_| recovery.rack.rtt);
+        took.unwrap_or(self.rtt.srtt()).saturating_add(patience)
     }
 
     /// What was waited for has not arrived.
@@ -171,9 +173,9 @@ impl Sender {
 
     /// At a timeout: what left long enough ago is lost, all of it where losses are not found by time (RFC 8985 §6.3).
     pub(super) fn lose_old(&mut self, now: Instant) {
-        match self.overdue_after() {
-            Some((_, within)) if self.recovery.by_time => self.flight.lose_older(now, within),
-            _ => self.flight.lose_all(),
+        match self.recovery.by_time {
+            true => self.flight.lose_older(now, self.overdue_after()),
+            false => self.flight.lose_all(),
         }
     }
 }

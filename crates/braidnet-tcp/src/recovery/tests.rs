@@ -1,5 +1,8 @@
 //! Fast retransmit and recovery with and without SACK, and timeouts, as seen on the wire.
 
+mod doubt;
+mod time;
+
 use crate::testing::{ACK, Host, SYN, Wire, sack, segment, starts, thousand, window};
 use crate::{Config, CongestionControl, DropReason, Events};
 use braidnet_wire::tcp::TcpHeader;
