@@ -406,10 +406,12 @@ impl<P: Payload> Tcb<P> {
             receiver.bare_acks = 0;
             // Forty bytes of options hold four blocks, or three beside timestamps.
             let max = if self.connection.timestamps { 3 } else { 4 };
-            for (place, block) in header
-                .sack
+            // What arrived twice comes first, then what is held, the range that it is a part of before all (RFC 2883 §4).
+            let twice = receiver.duplicate.take();
+            let held = receiver.reassembly.sack_blocks(max);
+            for (place, block) in header.sack[..max]
                 .iter_mut()
-                .zip(receiver.reassembly.sack_blocks(max))
+                .zip(twice.into_iter().chain(held))
             {
                 *place = block;
                 header.sack_count += 1;

@@ -202,7 +202,8 @@ impl<P: Payload> Reassembly<P> {
         pieces < self.max_pieces && pieces < FREE_PIECES + self.bytes / MIN_AVERAGE_BYTES
     }
 
-    fn range_of(&self, seq: SeqNumber) -> Option<SackBlock> {
+    /// What is held in one piece around `seq`.
+    pub(crate) fn range_of(&self, seq: SeqNumber) -> Option<SackBlock> {
         let at = self
             .ranges
             .partition_point(|range| range.right.is_at_or_before(seq));

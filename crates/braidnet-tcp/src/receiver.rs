@@ -7,6 +7,7 @@ use crate::reassembly::Reassembly;
 use crate::timers::{Timer, nanos};
 use crate::{DropReason, Payload, Sink};
 use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::SackBlock;
 use braidnet_wire::time::{Duration, Instant};
 
 /// A timestamp this old says nothing any more (RFC 7323 §5.5).
@@ -36,6 +37,8 @@ pub(crate) struct Receiver<P> {
     pub(crate) ack_now: bool,
     /// ACKs that must go out without data: duplicates that the peer counts, or SACK blocks that it waits for.
     pub(crate) bare_acks: u8,
+    /// What arrived once more, and is not reported yet (RFC 2883 §4); only where SACK is in use.
+    pub(crate) duplicate: Option<SackBlock>,
     /// Nothing is out of order: no piece is held and no FIN is noted.
     in_order: bool,
     /// The peer's FIN is in order; nothing follows it.
@@ -65,6 +68,7 @@ impl<P: Payload> Receiver<P> {
             rcv_wind_shift: 0,
             ack_now: false,
             bare_acks: 0,
+            duplicate: None,
             in_order: true,
             finished: false,
             delayed_ack: Timer::OFF,
@@ -230,6 +234,14 @@ impl<P: Payload> Receiver<P> {
     pub(crate) fn acknowledge_disorder(&mut self) {
         self.ack_now = true;
         self.bare_acks = self.bare_acks.saturating_add(1);
+    }
+
+    /// What lies there has arrived before: the peer is told, so that it learns what it sent again in vain (RFC 2883 §4).
+    pub(crate) fn report_duplicate(&mut self, block: SackBlock) {
+        if block.left.is_before(block.right) {
+            self.duplicate = Some(block);
+            self.bare_acks = self.bare_acks.max(1);
+        }
     }
 
     /// The application took bytes.

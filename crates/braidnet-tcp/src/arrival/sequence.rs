@@ -4,7 +4,7 @@
 use super::Segment;
 use crate::state::State;
 use crate::{DropReason, Events, Payload, Tcb};
-use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
 
 impl<P: Payload> Tcb<P> {
@@ -57,6 +57,7 @@ impl<P: Payload> Tcb<P> {
         now: Instant,
         segment: &mut Segment<'_, P>,
     ) -> Result<(), DropReason> {
+        self.note_duplicate(segment);
         let verdict = self.fit_window(segment);
         if verdict.is_err() && !segment.has(TcpFlags::RST) {
             self.restart_time_wait(now, segment);
@@ -65,6 +66,18 @@ impl<P: Payload> Tcb<P> {
         // What was cut off is answered at once: it may be a probe of our closed window (RFC 9293 §3.8.6.1).
         self.receiver.ack_now |= verdict.is_ok() && segment.cut.is_some();
         verdict
+    }
+
+    /// Data below RCV.NXT has arrived before.
+    fn note_duplicate(&mut self, segment: &Segment<'_, P>) {
+        let rcv_nxt = self.receiver.rcv_nxt;
+        if self.connection.sack && segment.seq.is_before(rcv_nxt) {
+            let end = segment.seq + segment.text_len();
+            self.receiver.report_duplicate(SackBlock {
+                left: segment.seq,
+                right: end.earliest(rcv_nxt),
+            });
+        }
     }
 
     fn fit_window(&self, segment: &mut Segment<'_, P>) -> Result<(), DropReason> {

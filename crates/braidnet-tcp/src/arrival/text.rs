@@ -4,6 +4,8 @@ use super::Segment;
 use crate::connection::Reset;
 use crate::state::Step;
 use crate::{DropReason, Events, Payload, Sink, Tcb};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::SackBlock;
 use braidnet_wire::time::Instant;
 
 impl<P: Payload> Tcb<P> {
@@ -34,6 +36,7 @@ impl<P: Payload> Tcb<P> {
             }
             if segment.seq != self.receiver.rcv_nxt {
                 *events |= Events::OUT_OF_ORDER;
+                self.note_held(segment.seq, end);
             }
             if let Err(reason) = self.receiver.take_text(now, segment.seq, payload, sink) {
                 segment.note(reason);
@@ -50,6 +53,18 @@ impl<P: Payload> Tcb<P> {
         if self.receiver.take_fin() {
             *events |= Events::END_OF_DATA;
             self.connection.advance(now, Step::FinTaken);
+        }
+    }
+
+    /// Data out of order, part of which is held already (RFC 2883 §4.1).
+    fn note_held(&mut self, seq: SeqNumber, end: SeqNumber) {
+        if self.connection.sack
+            && let Some(held) = self.receiver.reassembly.range_of(seq)
+        {
+            self.receiver.report_duplicate(SackBlock {
+                left: seq,
+                right: end.earliest(held.right),
+            });
         }
     }
 

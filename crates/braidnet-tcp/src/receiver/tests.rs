@@ -2,6 +2,7 @@
 
 use crate::testing::{ACK, Host, SYN, segment, thousand};
 use crate::{Config, Events};
+use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
 
@@ -207,4 +208,47 @@ fn the_right_edge_never_moves_back() {
         }
     }
     assert_eq!(host.end.drops, [], "what was announced was taken");
+}
+
+/// RFC 2883 §4: what arrives twice is reported first, in the ACK that answers it, and once.
+#[test]
+fn what_arrives_twice_is_reported() {
+    let mut syn = segment(SYN, -1, 0, 0);
+    syn.header.present = TcpHeader::HAS_SACK_PERMITTED;
+    let mut host = Host::accept(
+        &Config {
+            sack: true,
+            receive_buffer_bytes: 60_000,
+            ..Host::plain()
+        },
+        &syn,
+    );
+    host.arrive(&segment(ACK, 0, 0, 0));
+    // Where a segment begins, how long it is, and the blocks of its ACK.
+    type Row = (i32, usize, &'static [(i32, i32)]);
+    let rows: [Row; 7] = [
+        (0, 1000, &[]),
+        (0, 500, &[(0, 500)]),
+        // Partly new (§4.1.2): the rest is taken.
+        (500, 1000, &[(500, 1000)]),
+        (3000, 1000, &[(3000, 4000)]),
+        // Held already (§4.2.1): what holds it follows.
+        (3000, 1000, &[(3000, 4000), (3000, 4000)]),
+        (3500, 1000, &[(3500, 4000), (3000, 4500)]),
+        // Below the ACK while something is held (§4.1.1).
+        (0, 10, &[(0, 10), (3000, 4500)]),
+    ];
+    for (seq, len, expected) in rows {
+        host.arrive(&segment(ACK, seq, 0, len));
+        host.wait(Duration::from_millis(200));
+        let sent = host.end.poll(host.now);
+        let header = &sent[0].header;
+        let start = header.ack - host.end.received.len() as u32;
+        let offset = |seq: SeqNumber| (seq - start) as i32;
+        let told = header.sack_blocks().iter();
+        let blocks: Vec<_> = told
+            .map(|block| (offset(block.left), offset(block.right)))
+            .collect();
+        assert_eq!((sent.len(), &blocks[..]), (1, expected), "{seq} {len}");
+    }
 }

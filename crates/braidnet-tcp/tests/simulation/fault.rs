@@ -37,7 +37,11 @@ impl Fault {
         (Fault::ByteLost, &[Law::Bytes, Law::Events, Law::Memory]),
         (Fault::PieceRepeated, &[Law::Bytes]),
         (Fault::PiecesSwapped, &[Law::Bytes]),
-        (Fault::AckGoesBack, &[Law::AckMonotone, Law::RightEdge]),
+        // A report of what came twice then seems to be one of what is held.
+        (
+            Fault::AckGoesBack,
+            &[Law::AckMonotone, Law::RightEdge, Law::AckOfArrived],
+        ),
         // What probes a closed window has arrived and is not taken: it shows when the peer lets go of it.
         (Fault::AckOfNothing, &[Law::AckOfArrived, Law::Released]),
         (Fault::SackOfNothing, &[Law::AckOfArrived]),

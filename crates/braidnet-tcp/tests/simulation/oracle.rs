@@ -95,6 +95,8 @@ pub struct Account {
     tail_probed: bool,
     /// What was fed to it of the peer's places.
     heard: Ranges,
+    /// Places that came more than once.
+    twice: Ranges,
     /// Its latest acknowledgment, and the right edge that went with it, in the peer's places.
     acked: u32,
     announced: u32,
@@ -133,6 +135,7 @@ impl Account {
             wasted: 0,
             tail_probed: false,
             heard: Ranges::default(),
+            twice: Ranges::default(),
             acked: 0,
             announced: 0,
             edge_heard: 0,
@@ -162,7 +165,11 @@ impl Oracle {
         let shift = self.shift(1 - to, header);
         let (own, peer) = self.pair(to);
         let start = header.seq - peer.iss;
-        own.heard.add(start, start + octets(header, len));
+        let end = start + octets(header, len);
+        for (from, to) in own.heard.shared(start, end) {
+            own.twice.add(from, to);
+        }
+        own.heard.add(start, end);
         if header.flags.contains(TcpFlags::ACK) {
             let edge = (header.ack - own.iss) + (u32::from(header.window) << shift);
             own.edge_heard = own.edge_heard.max(edge);
@@ -293,9 +300,18 @@ impl Oracle {
         demand(ack <= arrived, Law::AckOfArrived, || {
             format!("host {from}: {ack} of {arrived}")
         })?;
-        for block in header.sack_blocks() {
-            let (left, right) = (block.left - peer.iss, block.right - peer.iss);
-            let arrived = left > ack && own.heard.covers(left, right);
+        let blocks: Vec<(u32, u32)> = (header.sack_blocks().iter())
+            .map(|block| (block.left - peer.iss, block.right - peer.iss))
+            .collect();
+        for (at, &(left, right)) in blocks.iter().enumerate() {
+            // RFC 2883 §4: the first may tell of what came twice, below the ACK or inside the second.
+            let next = blocks.get(at + 1);
+            let inside = next.is_some_and(|next| next.0 <= left && right <= next.1);
+            let report = at == 0 && (right <= ack || inside);
+            let arrived = match report {
+                true => own.twice.covers(left, right),
+                false => left > ack && own.heard.covers(left, right),
+            };
             demand(arrived, Law::AckOfArrived, || {
                 format!("host {from}: SACK of {left} to {right}, ACK {ack}")
             })?;
@@ -443,6 +459,12 @@ impl Ranges {
             merged = (merged.0.min(range.0), merged.1.max(range.1));
         }
         self.0.insert(first, merged);
+    }
+
+    /// What of these places is among them.
+    fn shared(&self, from: u32, to: u32) -> Vec<(u32, u32)> {
+        let cut = (self.0.iter()).map(|range| (range.0.max(from), range.1.min(to)));
+        cut.filter(|range| range.0 < range.1).collect()
     }
 
     /// One past the places that have come without a gap.
