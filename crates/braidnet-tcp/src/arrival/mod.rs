@@ -12,6 +12,8 @@
 //! engine knows nothing else). ECE and CWR are ignored, since ECN is never agreed on.
 
 mod acknowledgment;
+#[cfg(test)]
+mod matrix;
 mod predicted;
 mod sequence;
 mod syn_sent;
