@@ -33,6 +33,13 @@ pub(crate) struct Details {
 /// Columns between the two sides.
 const WIDTH: usize = 76;
 
+impl Failure {
+    /// The script's name.
+    pub fn script(&self) -> &'static str {
+        self.0.script
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let details = &*self.0;

@@ -33,7 +33,10 @@ const PEERS: u32 = u32::from_be_bytes([10, 99, 1, 1]);
 /// The first port of the host; each script has one of its own, outside the ports that the system hands out.
 const PORTS: u16 = 10_000;
 
-/// Plays scripts against the kernel of this machine, all at once; those that it does not do as told.
+/// How often what a busy machine has been late for is played again, beside fewer others.
+const ROUNDS: u16 = 3;
+
+/// Plays scripts against the kernel of this machine, all at once; those that it does not do as told, three times.
 ///
 /// # Errors
 /// Why that cannot be done here.
@@ -43,7 +46,20 @@ pub fn play_all(scripts: &[Script]) -> Result<Vec<Failure>, String> {
         let inside = scope.spawn(|| {
             namespace.enter()?;
             namespace.tune();
-            play_inside(scripts)
+            let mut left = scripts.to_vec();
+            let mut failures = Vec::new();
+            for round in 0..ROUNDS {
+                failures = play_inside(&left, round)?;
+                let has_failed = |script: &Script| {
+                    let name = script.name;
+                    failures.iter().any(|failure| failure.script() == name)
+                };
+                left.retain(has_failed);
+                if left.is_empty() {
+                    break;
+                }
+            }
+            Ok(failures)
         });
         match inside.join() {
             Ok(failures) => failures,
@@ -53,7 +69,7 @@ pub fn play_all(scripts: &[Script]) -> Result<Vec<Failure>, String> {
 }
 
 /// The same on a thread that is in the namespace.
-fn play_inside(scripts: &[Script]) -> Result<Vec<Failure>, String> {
+fn play_inside(scripts: &[Script], round: u16) -> Result<Vec<Failure>, String> {
     let device = TunDevice::create(TunConfig {
         mtu: Some(1500),
         host: Some(HostAddress {
@@ -78,7 +94,7 @@ fn play_inside(scripts: &[Script]) -> Result<Vec<Failure>, String> {
     let start = Instant::now();
     let (seats, sinks): (Vec<_>, HashMap<_, _>) = scripts
         .iter()
-        .zip(0..)
+        .zip(1000 * round..)
         .map(|(script, number)| {
             let (sink, packets) = mpsc::channel();
             let peer = Ipv4Addr::from(PEERS + u32::from(number));

@@ -275,6 +275,25 @@ scripts! {
         host.recv(5000) == 1800;
     }
 
+    /// A duplicate is reported by the first block (RFC 2883 §4.1.1).
+    rfc2883_4_1_1_whole_duplicate_is_reported on both {
+        opened by syn(0).mss(1460).sack_ok();
+        <- data(1, 1, 100);
+        within 500.ms();
+        -> ack(1, 101);
+        <- data(1, 1, 100);
+        -> ack(1, 101).sack(&[(1, 101)]);
+    }
+
+    /// Also above a gap, in front of the block that holds it (RFC 2883 §4.2).
+    rfc2883_4_2_duplicate_above_a_gap_is_reported on both {
+        opened by syn(0).mss(1460).sack_ok();
+        <- data(201, 1, 100);
+        -> ack(1, 1).sack(&[(201, 301)]);
+        <- data(201, 1, 100);
+        -> ack(1, 1).sack(&[(201, 301), (201, 301)]);
+    }
+
     /// Many small segments make one stream.
     rfc9293_3_7_small_segments_make_a_stream on both {
         opened by syn(0).mss(1460);

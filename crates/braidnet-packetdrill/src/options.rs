@@ -1,0 +1,89 @@
+//! Options of sockets as getsockopt(2) and setsockopt(2) carry them, in bytes.
+
+use crate::errno::Errno;
+use braidnet::Duration;
+use braidnet::socket::{OptionName, Socket, SocketOption, Sockets};
+
+/// Reads an `int`.
+pub(crate) fn int(bytes: &[u8]) -> Result<i32, Errno> {
+    let bytes = bytes.first_chunk().ok_or(Errno(libc::EINVAL))?;
+    Ok(i32::from_ne_bytes(*bytes))
+}
+
+pub(crate) fn set(
+    sockets: &mut Sockets,
+    socket: Socket,
+    (level, name): (i32, i32),
+    value: &[u8],
+) -> Result<(), Errno> {
+    let name = OptionName::from_numbers(level, name)?;
+    let number = int(value)?;
+    let is_on = number != 0;
+    let least = |least: i32| match number >= least {
+        true => Ok(number as u32),
+        false => Err(Errno(libc::EINVAL)),
+    };
+    let seconds = || Ok::<_, Errno>(Duration::from_secs(least(1)?.into()));
+    let option = match name {
+        OptionName::ReuseAddress => SocketOption::ReuseAddress(is_on),
+        OptionName::NoDelay => SocketOption::NoDelay(is_on),
+        OptionName::Cork => SocketOption::Cork(is_on),
+        OptionName::KeepAlive => SocketOption::KeepAlive(is_on),
+        OptionName::MaximumSegment => {
+            let bytes = u16::try_from(number).map_err(|_| Errno(libc::EINVAL))?;
+            SocketOption::MaximumSegment(bytes)
+        }
+        OptionName::Linger => {
+            let time = int(value.get(4..).unwrap_or_default())?;
+            let time = Duration::from_secs(u64::try_from(time).unwrap_or(0));
+            SocketOption::Linger(is_on.then_some(time))
+        }
+        OptionName::ReceiveBuffer => SocketOption::ReceiveBuffer(least(0)?),
+        OptionName::SendBuffer => SocketOption::SendBuffer(least(0)?),
+        OptionName::KeepIdle => SocketOption::KeepIdle(seconds()?),
+        OptionName::KeepInterval => SocketOption::KeepInterval(seconds()?),
+        OptionName::KeepCount => {
+            let probes = u8::try_from(number).map_err(|_| Errno(libc::EINVAL))?;
+            SocketOption::KeepCount(probes)
+        }
+        OptionName::UserTimeout => {
+            let time = Duration::from_millis(least(0)?.into());
+            SocketOption::UserTimeout(is_on.then_some(time))
+        }
+    };
+    Ok(sockets.set_option(socket, option)?)
+}
+
+pub(crate) fn get(
+    sockets: &mut Sockets,
+    socket: Socket,
+    (level, name): (i32, i32),
+) -> Result<Vec<u8>, Errno> {
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
+        let error = sockets.take_error(socket)?;
+        let number = error.map_or(0, |error| Errno::from(error).0);
+        return Ok(number.to_ne_bytes().to_vec());
+    }
+    let bounded = |number: u128| i32::try_from(number).unwrap_or(i32::MAX);
+    let number = match sockets.option(socket, OptionName::from_numbers(level, name)?)? {
+        SocketOption::ReuseAddress(on)
+        | SocketOption::NoDelay(on)
+        | SocketOption::Cork(on)
+        | SocketOption::KeepAlive(on) => i32::from(on),
+        SocketOption::MaximumSegment(bytes) => i32::from(bytes),
+        SocketOption::ReceiveBuffer(bytes) | SocketOption::SendBuffer(bytes) => {
+            bounded(bytes.into())
+        }
+        SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) => {
+            bounded(time.as_secs().into())
+        }
+        SocketOption::KeepCount(probes) => i32::from(probes),
+        SocketOption::UserTimeout(time) => bounded(time.unwrap_or_default().as_millis()),
+        SocketOption::Linger(time) => {
+            let on = i32::from(time.is_some()).to_ne_bytes();
+            let time = bounded(time.unwrap_or_default().as_secs().into()).to_ne_bytes();
+            return Ok([on, time].concat());
+        }
+    };
+    Ok(number.to_ne_bytes().to_vec())
+}

@@ -1,0 +1,261 @@
+//! Sockets, their wire and their clock.
+
+use crate::address::Family;
+use crate::errno::Errno;
+use braidnet::device::{Capabilities, Device, QueuePair, memory};
+use braidnet::message::{Arena, Pool, Run};
+use braidnet::socket::{Readiness, Socket, Sockets};
+use braidnet::stream::Next;
+use braidnet::{Duration, Instant, StackConfig};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+
+/// The clock begins then: some time in 2026, in nanoseconds, so that it looks like a clock.
+const START: Instant = Instant::from_millis(1_767_225_600_000);
+/// Packets that may wait to be taken by packetdrill.
+const WIRE_DEPTH: usize = 4096;
+
+/// What `--so_flags` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Flags {
+    pub(crate) local: IpAddr,
+    pub(crate) mtu: usize,
+}
+
+impl Flags {
+    /// Reads the flags.
+    ///
+    /// # Errors
+    /// A sentence that says what cannot be read.
+    pub(crate) fn parse(text: &str) -> Result<Flags, String> {
+        let mut flags = Flags {
+            local: IpAddr::from([192, 168, 0, 1]),
+            mtu: 1500,
+        };
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            let unknown = || format!("{word:?} is no flag: there are local=ADDRESS and mtu=BYTES");
+            let (name, value) = word.split_once('=').ok_or_else(unknown)?;
+            match name {
+                "local" => flags.local = value.parse().map_err(|_| unknown())?,
+                "mtu" => flags.mtu = value.parse().map_err(|_| unknown())?,
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(flags)
+    }
+}
+
+/// Everything, at one moment of virtual time.
+pub(crate) struct State {
+    pub(crate) sockets: Sockets,
+    wire: QueuePair,
+    pool: Pool,
+    pub(crate) now: Instant,
+    /// When the sockets want to be turned next.
+    pub(crate) deadline: Option<Instant>,
+    /// What has left, and when.
+    pub(crate) left: VecDeque<(Instant, Vec<u8>)>,
+    handles: BTreeMap<i32, Handle>,
+    /// Who blocks, by number: on which socket, for what.
+    pub(crate) blocked: BTreeMap<u64, (Socket, Readiness)>,
+    next_blocked: u64,
+    /// A blocking call has just come to its end, and its thread may not have looked at the clock yet.
+    pub(crate) has_returned: bool,
+}
+
+/// What a file descriptor stands for.
+pub(crate) struct Handle {
+    /// Real, so that the number is nobody else's and the C library's close takes it.
+    fd: OwnedFd,
+    pub(crate) kind: Kind,
+}
+
+/// What is behind a handle.
+pub(crate) enum Kind {
+    Socket {
+        socket: Socket,
+        family: Family,
+        is_nonblocking: bool,
+    },
+    /// What is watched, for what, and what to say of it.
+    Epoll(BTreeMap<i32, (u32, u64)>),
+    /// Closed; the number is kept, so that it does not come again.
+    Closed,
+}
+
+impl State {
+    /// A stack at the beginning of time.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the flags.
+    pub(crate) fn new(flags: Flags) -> Result<State, String> {
+        let mut config = StackConfig::new(flags.local);
+        config.buckets = 2;
+        config.memory_bytes = 64 << 20;
+        let (near, far) = memory::wire(Capabilities::ip(flags.mtu), WIRE_DEPTH);
+        let sockets = Sockets::new(&config, near).map_err(|error| error.to_string())?;
+        let wire = Box::new(far).open().map_err(|error| error.to_string())?;
+        let wire = wire.into_iter().next().ok_or("the wire has no queue")?;
+        Ok(State {
+            sockets,
+            wire,
+            pool: Pool::new(&Arena::new(16 << 20)),
+            now: START,
+            deadline: None,
+            left: VecDeque::new(),
+            handles: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            next_blocked: 0,
+            has_returned: false,
+        })
+    }
+
+    /// Turns until nothing is left to do at this moment.
+    pub(crate) fn settle(&mut self) {
+        let mut run = Run::new();
+        loop {
+            let next = self.sockets.turn(self.now);
+            self.wire
+                .receiver
+                .receive(&mut self.pool, &mut run, WIRE_DEPTH);
+            for message in run.drain() {
+                let mut bytes = vec![0; message.total_len()];
+                message.copy_to_slice(&mut bytes);
+                self.left.push_back((self.now, bytes));
+            }
+            match next {
+                Next::Again => {}
+                Next::At(at) if at <= self.now => {}
+                Next::At(at) => return self.deadline = Some(at),
+                Next::Idle => return self.deadline = None,
+            }
+        }
+    }
+
+    /// A packet comes in.
+    pub(crate) fn arrives(&mut self, packet: &[u8]) -> Result<(), Errno> {
+        let mut run = Run::new();
+        run.extend(self.pool.bind().copy_from_slice(64, packet));
+        if run.is_empty() {
+            return Err(Errno(libc::ENOBUFS));
+        }
+        self.wire.transmitter.transmit(&mut run);
+        self.settle();
+        match run.is_empty() {
+            true => Ok(()),
+            false => Err(Errno(libc::ENOBUFS)),
+        }
+    }
+
+    /// Time goes on to `at`, and what is due by then happens; at most up to the first packet that leaves, if so asked.
+    pub(crate) fn advance(&mut self, at: Instant, to_packet: bool) {
+        loop {
+            if to_packet && !self.left.is_empty() {
+                return;
+            }
+            match self.deadline.filter(|deadline| *deadline <= at) {
+                Some(deadline) => self.now = self.now.max(deadline),
+                None => break,
+            }
+            self.settle();
+        }
+        if !to_packet {
+            self.now = self.now.max(at);
+        }
+    }
+
+    /// Whether somebody who blocks has no reason to any more.
+    pub(crate) fn is_somebody_ready(&mut self) -> bool {
+        let State {
+            sockets, blocked, ..
+        } = self;
+        blocked.values().any(|(socket, wanted)| {
+            let ready = sockets.readiness(*socket);
+            ready.map_or(true, |ready| ready.intersects(*wanted | Readiness::ALWAYS))
+        })
+    }
+
+    /// Somebody blocks.
+    pub(crate) fn block(&mut self, socket: Socket, wanted: Readiness) -> u64 {
+        self.next_blocked += 1;
+        self.blocked.insert(self.next_blocked, (socket, wanted));
+        self.next_blocked
+    }
+
+    /// A new handle.
+    pub(crate) fn open(&mut self, kind: Kind) -> Result<i32, Errno> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| Errno(error.raw_os_error()))?;
+        let number = fd.as_raw_fd();
+        self.handles.insert(number, Handle { fd, kind });
+        Ok(number)
+    }
+
+    pub(crate) fn handle(&mut self, fd: i32) -> Result<&mut Kind, Errno> {
+        match self.handles.get_mut(&fd) {
+            Some(Handle {
+                kind: Kind::Closed, ..
+            })
+            | None => Err(Errno(libc::EBADF)),
+            Some(handle) => Ok(&mut handle.kind),
+        }
+    }
+
+    pub(crate) fn socket(&mut self, fd: i32) -> Result<Socket, Errno> {
+        match self.handle(fd)? {
+            Kind::Socket { socket, .. } => Ok(*socket),
+            _ => Err(Errno(libc::ENOTSOCK)),
+        }
+    }
+
+    pub(crate) fn is_nonblocking(&mut self, fd: i32) -> bool {
+        let kind = self.handle(fd);
+        matches!(
+            kind,
+            Ok(Kind::Socket {
+                is_nonblocking: true,
+                ..
+            })
+        )
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        for handle in std::mem::take(&mut self.handles).into_values() {
+            // What was not closed through the table packetdrill closes by itself.
+            if !matches!(handle.kind, Kind::Closed) {
+                let _ = handle.fd.into_raw_fd();
+            }
+        }
+    }
+}
+
+/// Time since the epoch, in microseconds.
+pub(crate) fn micros(at: Instant) -> u64 {
+    at.nanos() / 1000
+}
+
+/// A duration in microseconds.
+pub(crate) fn from_micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_read_or_refused_by_name() {
+        let flags = Flags::parse("mtu=1280,local=10.0.0.1").unwrap();
+        assert_eq!(
+            (flags.mtu, flags.local.to_string()),
+            (1280, "10.0.0.1".into())
+        );
+        assert!(Flags::parse("").is_ok());
+        for wrong in ["local", "local=home", "mtu=many", "colour=red"] {
+            assert!(Flags::parse(wrong).unwrap_err().contains(wrong));
+        }
+    }
+}

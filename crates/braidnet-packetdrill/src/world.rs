@@ -1,0 +1,447 @@
+//! The calls of the table, without C's pointers.
+//!
+//! # Who may touch what
+//!
+//! All of [`State`] is behind one monitor, and each call enters it. A call that blocks leaves it while it sleeps on the one
+//! condition, which every call wakes that may have changed something. Time goes on only in the calls that packetdrill makes for
+//! that, and before it does, whoever blocks and has no reason to any more gets the chance to return: its time of return is compared
+//! with the script's.
+
+use crate::address::{self, Family};
+use crate::errno::Errno;
+use crate::options;
+use crate::state::{Flags, Kind, State, from_micros, micros};
+use braidnet::socket::{How, Readiness, Socket, SocketError};
+use braidnet::sync::lock::{Condition, Inside, LockClass, LockKind, Monitor};
+use braidnet::{Duration, Instant};
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+
+/// How long, in virtual time, a packet is waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long, in real time, another thread gets to return from its call, or to make one.
+const GRACE: Duration = Duration::from_secs(1);
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// What stands behind one table.
+pub(crate) struct World {
+    monitor: Monitor<State>,
+}
+
+type Answer<T = i32> = Result<T, Errno>;
+
+impl World {
+    pub(crate) fn new(flags: &str) -> Result<World, String> {
+        let state = State::new(Flags::parse(flags)?)?;
+        let condition = Condition::default();
+        Ok(World {
+            monitor: Monitor::new(LockKind::Adaptive, LockClass::Socket, state, condition),
+        })
+    }
+
+    /// A call that does not block.
+    fn with<T>(&self, call: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
+        self.monitor.with(|state, changed| {
+            let answer = call(state);
+            state.settle();
+            changed.wake_all();
+            answer
+        })
+    }
+
+    /// A call that blocks until `wanted`, unless it must not.
+    fn blocking<T>(
+        &self,
+        fd: i32,
+        (wanted, must_not): (Readiness, bool),
+        mut attempt: impl FnMut(&mut State, Socket) -> Result<T, SocketError>,
+    ) -> Answer<T> {
+        self.monitor.with(|state, changed| {
+            let mut ticket = None;
+            loop {
+                let socket = state.socket(fd)?;
+                let result = attempt(state, socket);
+                state.settle();
+                changed.wake_all();
+                let blocks = matches!(
+                    result,
+                    Err(SocketError::WouldBlock | SocketError::InProgress)
+                );
+                if !blocks || must_not || state.is_nonblocking(fd) {
+                    if let Some(ticket) = ticket {
+                        state.blocked.remove(&ticket);
+                        state.has_returned = true;
+                    }
+                    return Ok(result?);
+                }
+                if ticket.is_none() {
+                    ticket = Some(state.block(socket, wanted));
+                }
+                state.wait(changed);
+            }
+        })
+    }
+
+    pub(crate) fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Answer {
+        let family = Family::of_domain(domain)?;
+        let is_nonblocking = kind & libc::SOCK_NONBLOCK != 0;
+        if kind & 0xf != libc::SOCK_STREAM || !matches!(protocol, 0 | libc::IPPROTO_TCP) {
+            return Err(Errno(libc::EPROTONOSUPPORT));
+        }
+        self.with(|state| {
+            let socket = state.sockets.socket()?;
+            state.open(Kind::Socket {
+                socket,
+                family,
+                is_nonblocking,
+            })
+        })
+    }
+
+    pub(crate) fn bind(&self, fd: i32, address: &[u8]) -> Answer {
+        let address = address::read(address)?;
+        self.with(|state| {
+            let socket = state.socket(fd)?;
+            state.sockets.bind(socket, address)?;
+            Ok(0)
+        })
+    }
+
+    pub(crate) fn listen(&self, fd: i32, backlog: i32) -> Answer {
+        self.with(|state| {
+            let socket = state.socket(fd)?;
+            let backlog = u32::try_from(backlog).unwrap_or(0);
+            state.sockets.listen(socket, backlog)?;
+            Ok(0)
+        })
+    }
+
+    /// The new descriptor, and who has called, for a socket of this family.
+    pub(crate) fn accept(&self, fd: i32) -> Answer<(i32, SocketAddr, Family)> {
+        let wanted = (Readiness::READABLE, false);
+        let (socket, from) =
+            self.blocking(fd, wanted, |state, listener| state.sockets.accept(listener))?;
+        self.with(|state| {
+            let family = match state.handle(fd)? {
+                Kind::Socket { family, .. } => *family,
+                _ => Family::V4,
+            };
+            let accepted = state.open(Kind::Socket {
+                socket,
+                family,
+                is_nonblocking: false,
+            })?;
+            Ok((accepted, from, family))
+        })
+    }
+
+    pub(crate) fn connect(&self, fd: i32, address: &[u8]) -> Answer {
+        let address = address::read(address)?;
+        let mut is_begun = false;
+        let wanted = (Readiness::WRITABLE, false);
+        self.blocking(fd, wanted, |state, socket| {
+            match state.sockets.connect(socket, address) {
+                Err(SocketError::Already) if is_begun => Err(SocketError::InProgress),
+                result => {
+                    is_begun = true;
+                    result
+                }
+            }
+        })?;
+        Ok(0)
+    }
+
+    pub(crate) fn receive(&self, fd: i32, to: &mut [u8], flags: i32) -> Answer<usize> {
+        const KNOWN: i32 = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        if flags & !KNOWN != 0 {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let must_not = flags & libc::MSG_DONTWAIT != 0;
+        let wanted = (Readiness::READABLE, must_not);
+        self.blocking(fd, wanted, |state, socket| match flags & libc::MSG_PEEK {
+            0 => state.sockets.recv(socket, to),
+            _ => state.sockets.peek(socket, to),
+        })
+    }
+
+    /// Sends; if it may block, everything.
+    pub(crate) fn send(&self, fd: i32, bytes: &[u8], flags: i32) -> Answer<usize> {
+        const KNOWN: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+        if flags & !KNOWN != 0 {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let must_not = flags & libc::MSG_DONTWAIT != 0;
+        let mut left = bytes;
+        let result = self.blocking(fd, (Readiness::WRITABLE, must_not), |state, socket| {
+            loop {
+                let sent = state.sockets.send(socket, left)?;
+                left = left.get(sent..).unwrap_or_default();
+                if left.is_empty() {
+                    return Ok(());
+                }
+            }
+        });
+        match (result, bytes.len() - left.len()) {
+            (Err(error), 0) => Err(error),
+            (_, sent) => Ok(sent),
+        }
+    }
+
+    pub(crate) fn fcntl(&self, fd: i32, command: i32, argument: usize) -> Answer {
+        self.with(|state| {
+            let Kind::Socket { is_nonblocking, .. } = state.handle(fd)? else {
+                return Err(Errno(libc::EINVAL));
+            };
+            match command {
+                libc::F_GETFL if *is_nonblocking => Ok(libc::O_RDWR | libc::O_NONBLOCK),
+                libc::F_GETFL => Ok(libc::O_RDWR),
+                libc::F_SETFL => {
+                    *is_nonblocking = argument as i32 & libc::O_NONBLOCK != 0;
+                    Ok(0)
+                }
+                _ => Err(Errno(libc::EINVAL)),
+            }
+        })
+    }
+
+    /// The number that an `ioctl` asks for.
+    pub(crate) fn ioctl(&self, fd: i32, request: u64) -> Answer {
+        self.with(|state| {
+            let socket = state.socket(fd)?;
+            // `SIOCINQ` is the same.
+            if request != libc::FIONREAD as u64 {
+                return Err(Errno(libc::EINVAL));
+            }
+            let bytes = state.sockets.readable_bytes(socket)?;
+            Ok(i32::try_from(bytes).unwrap_or(i32::MAX))
+        })
+    }
+
+    pub(crate) fn close(&self, fd: i32) -> Answer {
+        self.with(|state| {
+            let kind = std::mem::replace(state.handle(fd)?, Kind::Closed);
+            if let Kind::Socket { socket, .. } = kind {
+                state.sockets.close(socket)?;
+            }
+            Ok(0)
+        })
+    }
+
+    pub(crate) fn shutdown(&self, fd: i32, how: i32) -> Answer {
+        let how = match how {
+            libc::SHUT_RD => How::Read,
+            libc::SHUT_WR => How::Write,
+            libc::SHUT_RDWR => How::Both,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        self.with(|state| {
+            let socket = state.socket(fd)?;
+            state.sockets.shutdown(socket, how)?;
+            Ok(0)
+        })
+    }
+
+    pub(crate) fn option(&self, fd: i32, option: (i32, i32)) -> Answer<Vec<u8>> {
+        self.with(|state| {
+            let socket = state.socket(fd)?;
+            options::get(&mut state.sockets, socket, option)
+        })
+    }
+
+    pub(crate) fn set_option(&self, fd: i32, option: (i32, i32), value: &[u8]) -> Answer {
+        self.with(|state| {
+            let socket = state.socket(fd)?;
+            options::set(&mut state.sockets, socket, option, value)?;
+            Ok(0)
+        })
+    }
+
+    /// What of `wanted` descriptors are ready for, as poll(2) says it; waits until one is for anything, or for so long in virtual
+    /// time.
+    pub(crate) fn poll(&self, wanted: &[(i32, i16)], timeout_ms: i32) -> Vec<i16> {
+        self.until(timeout_ms, |state| {
+            let found: Vec<i16> = wanted
+                .iter()
+                .map(|(fd, events)| match state.socket(*fd) {
+                    _ if *fd < 0 => 0,
+                    Ok(socket) => {
+                        let always = libc::POLLERR | libc::POLLHUP;
+                        polled(state, socket) & (events | always)
+                    }
+                    Err(_) => libc::POLLNVAL,
+                })
+                .collect();
+            let is_any = found.iter().any(|found| *found != 0);
+            (found, is_any)
+        })
+    }
+
+    pub(crate) fn epoll_create(&self) -> Answer {
+        self.with(|state| state.open(Kind::Epoll(BTreeMap::new())))
+    }
+
+    /// Watches `fd` for `events`, whatever is to be said of it, or no longer if there are none. Only levels are told, not edges.
+    pub(crate) fn epoll_ctl(
+        &self,
+        epoll: i32,
+        operation: i32,
+        fd: i32,
+        event: Option<(u32, u64)>,
+    ) -> Answer {
+        const EDGES: u32 = (libc::EPOLLET | libc::EPOLLONESHOT) as u32;
+        self.with(|state| {
+            state.socket(fd)?;
+            let Kind::Epoll(watched) = state.handle(epoll)? else {
+                return Err(Errno(libc::EINVAL));
+            };
+            let is_watched = watched.contains_key(&fd);
+            match (operation, event) {
+                (libc::EPOLL_CTL_ADD, _) if is_watched => Err(Errno(libc::EEXIST)),
+                (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, _) if !is_watched => {
+                    Err(Errno(libc::ENOENT))
+                }
+                (libc::EPOLL_CTL_DEL, _) => {
+                    watched.remove(&fd);
+                    Ok(0)
+                }
+                (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some((events, data)))
+                    if events & EDGES == 0 =>
+                {
+                    watched.insert(fd, (events, data));
+                    Ok(0)
+                }
+                _ => Err(Errno(libc::EINVAL)),
+            }
+        })
+    }
+
+    /// What is ready of what an epoll descriptor watches, at most so many.
+    pub(crate) fn epoll_wait(
+        &self,
+        epoll: i32,
+        most: usize,
+        timeout_ms: i32,
+    ) -> Answer<Vec<(u32, u64)>> {
+        self.until(timeout_ms, |state| {
+            let watched = match state.handle(epoll) {
+                Ok(Kind::Epoll(watched)) => watched.clone(),
+                Ok(_) => return (Err(Errno(libc::EINVAL)), true),
+                Err(error) => return (Err(error), true),
+            };
+            let mut found = Vec::new();
+            for (fd, (events, data)) in watched {
+                let always = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+                // The numbers are those of poll(2).
+                let ready = state
+                    .socket(fd)
+                    .map_or(0, |socket| polled(state, socket) as u16);
+                let ready = u32::from(ready) & (events | always);
+                if ready != 0 && found.len() < most {
+                    found.push((ready, data));
+                }
+            }
+            let is_any = !found.is_empty();
+            (Ok(found), is_any)
+        })
+    }
+
+    /// Looks until there is something, or for so long.
+    fn until<T>(&self, timeout_ms: i32, mut look: impl FnMut(&mut State) -> (T, bool)) -> T {
+        self.monitor.with(|state, changed| {
+            let timeout = u64::try_from(timeout_ms).map(Duration::from_millis);
+            let deadline = timeout.map_or(Instant::MAX, |timeout| state.now + timeout);
+            loop {
+                let (found, is_any) = look(state);
+                if is_any || state.now >= deadline {
+                    return found;
+                }
+                state.wait(changed);
+            }
+        })
+    }
+
+    pub(crate) fn netdev_send(&self, packet: &[u8]) -> Answer {
+        self.with(|state| {
+            state.arrives(packet)?;
+            Ok(0)
+        })
+    }
+
+    /// The next packet that leaves, and when, in microseconds; `None` if none will.
+    pub(crate) fn netdev_receive(&self) -> Option<(Vec<u8>, u64)> {
+        self.monitor.with(|state, changed| {
+            let until = state.now + PATIENCE;
+            let deadline = std::time::Instant::now() + GRACE;
+            loop {
+                state.settle();
+                if state.left.is_empty() {
+                    yield_to_the_ready(state, changed);
+                    state.advance(until, true);
+                    changed.wake_all();
+                }
+                if let Some((at, bytes)) = state.left.pop_front() {
+                    return Some((bytes, micros(at)));
+                }
+                // Somebody who blocks may still do something; nothing else will happen.
+                let is_anybody = !state.blocked.is_empty();
+                if !is_anybody || std::time::Instant::now() >= deadline {
+                    return None;
+                }
+                state.wait_timeout(changed, MOMENT);
+            }
+        })
+    }
+
+    /// So many microseconds go by.
+    pub(crate) fn sleep(&self, micros: u32) {
+        self.pass(from_micros(micros.into()));
+    }
+
+    /// The time, in microseconds. It goes on by one whenever it is asked for.
+    pub(crate) fn time(&self) -> u64 {
+        self.monitor.with(|state, changed| {
+            let to = state.now + from_micros(1);
+            state.advance(to, false);
+            changed.wake_all();
+            micros(state.now)
+        })
+    }
+
+    fn pass(&self, time: Duration) {
+        self.monitor.with(|state, changed| {
+            yield_to_the_ready(state, changed);
+            let to = state.now + time;
+            state.advance(to, false);
+            changed.wake_all();
+        });
+    }
+}
+
+/// Lets those who block and have no reason to any more return, before time goes on.
+fn yield_to_the_ready(state: &mut Inside<'_, State>, changed: &Condition) {
+    let deadline = std::time::Instant::now() + GRACE;
+    while state.is_somebody_ready() && std::time::Instant::now() < deadline {
+        changed.wake_all();
+        state.wait_timeout(changed, MOMENT);
+    }
+    if std::mem::take(&mut state.has_returned) {
+        state.wait_timeout(changed, MOMENT);
+    }
+}
+
+/// What a socket is ready for, as poll(2) says it.
+fn polled(state: &mut State, socket: Socket) -> i16 {
+    let Ok(ready) = state.sockets.readiness(socket) else {
+        return libc::POLLNVAL;
+    };
+    [
+        (Readiness::READABLE, libc::POLLIN | libc::POLLRDNORM),
+        (Readiness::WRITABLE, libc::POLLOUT | libc::POLLWRNORM),
+        (Readiness::ERROR, libc::POLLERR),
+        (Readiness::HANG_UP, libc::POLLHUP),
+        (Readiness::READ_HANG_UP, libc::POLLRDHUP),
+    ]
+    .into_iter()
+    .filter(|(flag, _)| ready.contains(*flag))
+    .fold(0, |all, (_, bit)| all | bit)
+}
