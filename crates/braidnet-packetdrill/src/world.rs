@@ -59,21 +59,22 @@ impl World {
         self.monitor.with(|state, changed| {
             let mut ticket = None;
             loop {
-                let socket = state.socket(fd)?;
-                let result = attempt(state, socket);
+                let socket = state.socket(fd);
+                let result = match socket {
+                    Ok(socket) => attempt(state, socket).map_err(Errno::from),
+                    Err(error) => Err(error),
+                };
                 state.settle();
                 changed.wake_all();
-                let blocks = matches!(
-                    result,
-                    Err(SocketError::WouldBlock | SocketError::InProgress)
-                );
-                if !blocks || must_not || state.is_nonblocking(fd) {
+                let blocks = matches!(result, Err(Errno(libc::EAGAIN | libc::EINPROGRESS)));
+                let stays = blocks && !must_not && !state.is_nonblocking(fd);
+                let (Ok(socket), true) = (socket, stays) else {
                     if let Some(ticket) = ticket {
                         state.blocked.remove(&ticket);
                         state.has_returned = true;
                     }
-                    return Ok(result?);
-                }
+                    return result;
+                };
                 if ticket.is_none() {
                     ticket = Some(state.block(socket, wanted));
                 }
@@ -209,7 +210,7 @@ impl World {
         self.with(|state| {
             let socket = state.socket(fd)?;
             // `SIOCINQ` is the same.
-            if request != libc::FIONREAD as u64 {
+            if request != libc::FIONREAD {
                 return Err(Errno(libc::EINVAL));
             }
             let bytes = state.sockets.readable_bytes(socket)?;

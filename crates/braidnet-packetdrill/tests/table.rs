@@ -382,6 +382,15 @@ fn blocking_calls_sleep_until_they_have_something() {
         |table| table.arrives(FIN_ACK, 101, 1, 0),
     );
     assert_eq!(end, 0);
+    let closed = blocking(
+        &table,
+        move |table| (table.accept(listener).0, errno()),
+        |table| {
+            let close = table.interface.close;
+            assert_eq!(close(table.interface.userdata, listener), 0);
+        },
+    );
+    assert_eq!(closed, (-1, libc::EBADF));
 }
 
 #[test]
