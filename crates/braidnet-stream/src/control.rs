@@ -21,6 +21,9 @@ pub enum Verb {
     /// Up: `value` more bytes may be sent. Told in quarters of the send buffer: once all is acknowledged, up to a quarter of
     /// what [`Verb::Connected`] gave may stay untold.
     Space = 2,
+    /// Up: the peer calls data urgent: all before the byte that `value` is the position of in the stream, the first being 0 (RFC 6093).
+    /// Down: so is all that has been sent and not been acknowledged.
+    Urgent = 7,
     /// Up: the peer has sent everything it will (after all data before it).
     EndOfData = 3,
     /// Up: the connection is gone; `detail` says why ([`Control::CLOSED`] and its neighbours).
@@ -54,6 +57,7 @@ impl Verb {
             Verb::Connected,
             Verb::Space,
             Verb::EndOfData,
+            Verb::Urgent,
             Verb::Closed,
             Verb::Credit,
             Verb::Close,

@@ -131,6 +131,7 @@ fn run(seed: u64) {
             17 => now += Duration::from_millis(random.below(1000)),
             18 => now = end.tcb.deadline().map_or(now, |deadline| deadline.max(now)),
             _ if random.chance(50) => end.tcb.abort(),
+            _ if random.chance(100) => end.tcb.mark_urgent(),
             _ if random.chance(50) => end.tcb.shut_receive(now),
             _ if random.chance(50) => end.tcb.close_within(now, Duration::from_secs(2)),
             _ if random.chance(200) => end.tcb.close(now),

@@ -58,6 +58,7 @@ mod tcb;
 #[cfg(test)]
 mod testing;
 mod timers;
+mod urgent;
 
 pub use allowance::Allowance;
 pub use arrival::Expected;
@@ -143,6 +144,8 @@ bitflags::bitflags! {
         const CLOSED = 1 << 6;
         /// Data arrived that was not next.
         const OUT_OF_ORDER = 1 << 7;
+        /// The peer calls data urgent, or more than before: [`Tcb::urgent_mark`] says how far.
+        const URGENT = 1 << 8;
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::recovery::Hole;
 use crate::recovery::tail::Tail;
 use crate::state::State;
-use crate::{Payload, Tcb};
+use crate::{Payload, Tcb, urgent};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
@@ -150,10 +150,13 @@ impl<P: Payload> Tcb<P> {
         } else {
             self.poll_disorderly(now, outlet)
         };
-        match other {
-            Some((segment, data)) => outlet.transmit(segment, data),
-            None => return false,
+        let Some((mut segment, data)) = other else {
+            return false;
+        };
+        if let Some(up) = self.sender.snd_up {
+            urgent::point(&mut segment.header, up);
         }
+        outlet.transmit(segment, data);
         true
     }
 

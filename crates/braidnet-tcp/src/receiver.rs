@@ -39,7 +39,7 @@ pub(crate) struct Receiver<P> {
     pub(crate) bare_acks: u8,
     /// What arrived once more, and is not reported yet (RFC 2883 §4); only where SACK is in use.
     pub(crate) duplicate: Option<SackBlock>,
-    /// Nothing is out of order: no piece is held and no FIN is noted.
+    /// Nothing is out of order: no piece is held, no FIN is noted, and nothing urgent is to come.
     in_order: bool,
     /// The peer's FIN is in order; nothing follows it.
     pub(crate) finished: bool,
@@ -48,6 +48,10 @@ pub(crate) struct Receiver<P> {
     /// Sequence number of the peer's FIN, if it has been seen.
     fin: Option<SeqNumber>,
     pub(crate) reassembly: Reassembly<P>,
+    /// RCV.UP: the byte after urgent data that is still to come (RFC 9293 §3.8.5).
+    pub(crate) rcv_up: Option<SeqNumber>,
+    /// Where it stood when something last arrived, counted from RCV.NXT.
+    pub(crate) urgent_mark: i32,
     ts_recent_at: Instant,
     buffer_bytes: u32,
     pub(crate) irs: SeqNumber,
@@ -76,6 +80,8 @@ impl<P: Payload> Receiver<P> {
             fin: None,
             reassembly: Reassembly::new(config.reassembly_segments)
                 .reserving(config.reassembly_reserve),
+            rcv_up: None,
+            urgent_mark: 0,
             ts_recent_at: Instant::ZERO,
             buffer_bytes: config.receive_buffer_bytes,
             irs: SeqNumber::default(),
@@ -344,8 +350,8 @@ impl<P: Payload> Receiver<P> {
         self.refresh();
     }
 
-    fn refresh(&mut self) {
-        self.in_order = self.reassembly.is_empty() && self.fin.is_none();
+    pub(crate) fn refresh(&mut self) {
+        self.in_order = self.reassembly.is_empty() && self.fin.is_none() && self.rcv_up.is_none();
     }
 }
 

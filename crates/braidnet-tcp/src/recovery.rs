@@ -533,6 +533,7 @@ impl Sender {
 
     /// Whether the fast paths must look closer: loss is suspected or being repaired.
     pub(crate) fn refresh(&mut self) {
+        self.snd_up = self.snd_up.filter(|up| up.is_after(self.snd_una));
         let recovery = &self.recovery;
         self.disordered = recovery.phase != Phase::Open
             || recovery.dup_acks > 0
@@ -543,6 +544,7 @@ impl Sender {
             || recovery.doubt.is_some()
             || !self.flight.is_untouched()
             || self.snd_max != self.snd_nxt
+            || self.snd_up.is_some()
             || self.snd_wnd == 0;
         self.tail_probes = recovery.by_time
             && recovery.phase == Phase::Open

@@ -34,6 +34,8 @@ pub(crate) struct Sender {
     pub(crate) max_snd_wnd: u32,
     pub(crate) snd_wind_shift: u8,
     pub(crate) nagle: bool,
+    /// SND.UP: the byte after what is urgent and not acknowledged (RFC 9293 §3.8.5).
+    pub(crate) snd_up: Option<SeqNumber>,
     /// The FIN is the last of what there is to send.
     pub(crate) fin_queued: bool,
     /// The application is gone: once it has closed, too, nobody waits for what is still to be sent.
@@ -94,6 +96,7 @@ impl Sender {
             max_snd_wnd: 0,
             snd_wind_shift: 0,
             nagle: config.nagle,
+            snd_up: None,
             fin_queued: false,
             abandoned: false,
             disordered: false,
@@ -439,8 +442,13 @@ impl Sender {
         let flight_size = self.flight_size();
         let in_window = self.snd_wnd.saturating_sub(flight_size);
         let octets = if wanted <= in_window {
-            // Nagle (RFC 9293 §3.7.4): a small last segment waits for what is in flight. A FIN pushes it.
-            if wanted < smss && self.nagle && flight_size != 0 && !self.fin_queued {
+            // Nagle (RFC 9293 §3.7.4): a small last segment waits for what is in flight. A FIN pushes it, and so does urgency.
+            if wanted < smss
+                && self.nagle
+                && flight_size != 0
+                && !self.fin_queued
+                && self.snd_up.is_none()
+            {
                 return 0;
             }
             wanted

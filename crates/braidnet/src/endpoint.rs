@@ -18,6 +18,12 @@ pub(crate) struct Endpoint {
     /// What has come after it.
     behind: VecDeque<Message>,
     received_bytes: usize,
+    /// Bytes that were read so far.
+    read_bytes: u64,
+    /// Up to where in the stream the peer calls data urgent.
+    urgent_until: u64,
+    /// That is among the events that the application has not taken.
+    pub(crate) is_urgency_listed: bool,
     /// Bytes that were read and not reported yet.
     unreported: u32,
     /// Bytes that may still be sent.
@@ -57,6 +63,9 @@ impl Endpoint {
             front: None,
             behind: VecDeque::new(),
             received_bytes: 0,
+            read_bytes: 0,
+            urgent_until: 0,
+            is_urgency_listed: false,
             unreported: 0,
             space: 0,
             mss: 0,
@@ -96,6 +105,18 @@ impl Endpoint {
 
     pub(crate) fn readable(&self) -> usize {
         self.received_bytes
+    }
+
+    /// The peer calls data urgent up to this position in the stream; whether that is to be told.
+    #[cold]
+    pub(crate) fn mark(&mut self, until: u64) -> bool {
+        self.urgent_until = until;
+        !core::mem::replace(&mut self.is_urgency_listed, true)
+    }
+
+    /// Bytes that are still to be read up to the end of what is urgent; 0 if nothing is.
+    pub(crate) fn urgent(&self) -> u64 {
+        self.urgent_until.saturating_sub(self.read_bytes)
     }
 
     /// Data has come; whether none was there.
@@ -188,6 +209,7 @@ impl Endpoint {
     #[inline]
     fn took(&mut self, bytes: usize) {
         self.received_bytes -= bytes;
+        self.read_bytes += bytes as u64;
         self.unreported += bytes as u32;
     }
 

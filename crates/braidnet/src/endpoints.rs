@@ -53,6 +53,11 @@ impl Endpoints {
         {
             endpoint.is_unaccepted = false;
         }
+        if let Event::Urgent(connection) = event
+            && let Some(endpoint) = self.get(connection)
+        {
+            endpoint.is_urgency_listed = false;
+        }
         Some(event)
     }
 
@@ -130,6 +135,11 @@ impl Endpoints {
                 if self.is_watched {
                     self.stirred.push_back(connection);
                 }
+            }
+            Verb::Urgent => {
+                let is_news = endpoint.mark(control.value);
+                let event = is_news.then_some(Event::Urgent(connection));
+                self.events.extend(event);
             }
             Verb::EndOfData => {
                 endpoint.end_of_data = true;

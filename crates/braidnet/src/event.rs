@@ -11,6 +11,8 @@ pub enum Event {
     Accepted(Connection),
     /// A connection that was asked for is established.
     Connected(Connection),
+    /// The peer calls data urgent, or more than it did before: [`Stack::urgent`](crate::Stack::urgent) says how far.
+    Urgent(Connection),
     /// The peer has sent everything it will.
     EndOfData(Connection),
     /// The connection is gone. What it had received can still be read; then [forget](crate::Stack::forget) it.
@@ -23,6 +25,7 @@ impl Event {
         match *self {
             Event::Accepted(connection)
             | Event::Connected(connection)
+            | Event::Urgent(connection)
             | Event::EndOfData(connection)
             | Event::Closed(connection, _) => connection,
         }

@@ -348,6 +348,21 @@ impl Stack {
             .map_or(0, |endpoint| endpoint.readable())
     }
 
+    /// Calls all that was sent and is not acknowledged urgent (RFC 6093; what is sent stays where it is in the stream). New
+    /// protocols do better without (§6).
+    pub fn mark_urgent(&mut self, connection: Connection) {
+        self.flush_one(connection);
+        self.ask(connection, Control::new(Verb::Urgent));
+    }
+
+    /// Bytes that are still to be read until all is that the peer has called urgent ([`Event::Urgent`]), those included that have
+    /// not come yet; 0 if nothing is.
+    pub fn urgent(&mut self, connection: Connection) -> u64 {
+        self.endpoints
+            .get(connection)
+            .map_or(0, |endpoint| endpoint.urgent())
+    }
+
     /// Says that no more will be sent; what was sent before still goes out (RFC 9293 §3.9.1.4). Receiving goes on.
     pub fn close(&mut self, connection: Connection) {
         self.flush_one(connection);

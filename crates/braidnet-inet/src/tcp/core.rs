@@ -239,6 +239,7 @@ impl Tcp {
                 connection.tcb.shut_receive(now);
             }
             Verb::Abort => connection.tcb.abort(),
+            Verb::Urgent => connection.tcb.mark_urgent(),
             Verb::Accepted => connection.place = None,
             Verb::Set => {
                 let more = connection.set(now, control);
@@ -341,6 +342,9 @@ impl Tcp {
             if connection.release(acked) {
                 self.report_space(slot, table, cx);
             }
+        }
+        if events.contains(Events::URGENT) {
+            tell_urgent(slot, table, cx);
         }
         if events.contains(Events::END_OF_DATA)
             && let Some(id) = table.connection(slot).map(|connection| connection.id)
@@ -454,6 +458,24 @@ fn send_segment(connection: &mut Connection, cx: &mut Context<'_>) -> bool {
         cx,
     };
     connection.tcb.transmit(now, &mut departures)
+}
+
+/// Tells the head where the urgent mark stands now. One that it has not heard of yet is no news any more.
+#[cold]
+fn tell_urgent(slot: usize, table: &mut Table, cx: &mut Context<'_>) {
+    let Some(connection) = table.connection(slot) else {
+        return;
+    };
+    let mark = i64::from(connection.tcb.urgent_mark());
+    let control =
+        Control::new(Verb::Urgent).value(connection.delivered.saturating_add_signed(mark));
+    let id = connection.id;
+    let is_mark = |control: &Control| control.verb() == Some(Verb::Urgent);
+    let waiting = table.untold.iter_mut();
+    match { waiting }.find(|(of, control)| *of == id && is_mark(control)) {
+        Some((_, waiting)) => *waiting = control,
+        None => tell(control, id, table, cx),
+    }
 }
 
 /// Tells the head, behind all that it is to be told; where there is no buffer, later.

@@ -167,6 +167,7 @@ impl Script {
             heard = true;
             let (connection, name) = match event {
                 Event::Connected(connection) => (connection, "connected"),
+                Event::Urgent(connection) => (connection, "urgent"),
                 Event::EndOfData(connection) => (connection, "end of data"),
                 Event::Closed(connection, CloseReason::Closed) => (connection, "closed"),
                 Event::Closed(connection, CloseReason::Refused) => (connection, "refused"),

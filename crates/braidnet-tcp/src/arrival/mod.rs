@@ -6,10 +6,10 @@
 //! | SYN-SENT, §3.10.7.3 | [`syn_sent`] |
 //! | timestamps (RFC 7323 §5.3), sequence number, RST, SYN | [`sequence`] |
 //! | ACK | [`acknowledgment`] |
+//! | URG | [`urgent`](crate::urgent) |
 //! | text and FIN | [`text`] |
 //!
-//! URG says nothing: urgent data stays where it is in the stream (RFC 6093 §6 lets applications ask for that, and this
-//! engine knows nothing else). ECE and CWR are ignored, since ECN is never agreed on.
+//! ECE and CWR are ignored, since ECN is never agreed on.
 
 mod acknowledgment;
 #[cfg(test)]
@@ -162,7 +162,11 @@ impl<P: Payload> Tcb<P> {
         if segment.header.has(TcpHeader::HAS_USER_TIMEOUT) {
             self.take_user_timeout(segment.header);
         }
+        if segment.has(TcpFlags::URG) {
+            self.check_urgent(segment.header, events);
+        }
         self.take_text(now, segment, sink, events);
+        self.pass_urgent();
         Ok(())
     }
 }

@@ -15,7 +15,9 @@ impl Sockets {
             match event {
                 Event::Accepted(connection) => asked |= !self.enqueue(connection),
                 Event::Connected(connection) => self.connected(connection),
-                Event::EndOfData(connection) => self.stirred(connection),
+                Event::Urgent(connection) | Event::EndOfData(connection) => {
+                    self.stirred(connection);
+                }
                 Event::Closed(connection, reason) => self.ended(connection, reason),
             }
         }

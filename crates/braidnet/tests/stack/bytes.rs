@@ -3,7 +3,7 @@
 use crate::pair::{BOTH_MEDIA, Pair, read, text};
 use crate::wire::Impairment;
 use braidnet::device::Capabilities;
-use braidnet::{CloseReason, Connection, Duration, ReceiveError, StackConfig};
+use braidnet::{CloseReason, Connection, Duration, Event, ReceiveError, StackConfig};
 
 #[test]
 fn nothing_is_sent_or_received_of_no_bytes() {
@@ -275,4 +275,29 @@ fn the_largest_packets_carry_a_stream() {
     );
     let (call, answer) = pair.connected();
     carry(&mut pair, (call, answer), 2_000_000);
+}
+
+/// RFC 6093: the mark and the data arrive, in line, and the application that is slow hears of the mark once.
+#[test]
+fn urgent_data_is_in_line_and_its_mark_is_told() {
+    for medium in BOTH_MEDIA {
+        let mut pair = Pair::new(medium);
+        let (call, answer) = pair.connected();
+        pair.client.send(call, b"before").unwrap();
+        pair.settle();
+        pair.client.send(call, b"urgent").unwrap();
+        pair.client.mark_urgent(call);
+        pair.client.send(call, b"after").unwrap();
+        pair.settle();
+        let told = pair.events[1]
+            .iter()
+            .filter(|event| **event == Event::Urgent(answer));
+        assert_eq!(told.count(), 1);
+        assert_eq!(pair.server.urgent(answer), 12);
+        let mut heard = [0; 8];
+        assert_eq!(pair.server.receive(answer, &mut heard), Ok(8));
+        assert_eq!(pair.server.urgent(answer), 4);
+        assert_eq!(read(&mut pair.server, answer), b"gentafter");
+        assert_eq!(pair.server.urgent(answer), 0);
+    }
 }
