@@ -17,7 +17,6 @@ pub(crate) mod rack;
 pub(crate) mod reduction;
 pub(crate) mod tail;
 
-use crate::congestion::Acked;
 use crate::flight::{DUP_THRESH, Delivery};
 use crate::sender::{Awaited, Sender};
 use crate::timers::Timer;
@@ -193,7 +192,7 @@ impl Sender {
             Phase::Open => {
                 self.recovery.left_bytes = 0;
                 if self.cwnd_limited {
-                    self.grow(now, bytes);
+                    self.grow(now, bytes, None);
                 }
             }
             Phase::Fast | Phase::Timeout if una.is_at_or_after(self.recovery.point) => {
@@ -211,17 +210,15 @@ impl Sender {
             // While a timeout is in doubt the window waits for the answer.
             Phase::Timeout if self.is_probing_timeout() => {}
             // A hole that closes acknowledges at once what lay behind it: not more than that says (RFC 3465 §2.3).
-            Phase::Timeout => self.grow(now, bytes.min(2 * self.congestion.smss())),
+            Phase::Timeout => {
+                let most = 2 * self.congestion.smss();
+                self.grow(now, bytes.min(most), None);
+            }
         }
         if self.recovery.guarded && una.is_after(self.recovery.point) {
             self.recovery.guarded = false;
         }
         self.rearm(now);
-    }
-
-    fn grow(&mut self, now: Instant, bytes: u32) {
-        let srtt = self.rtt.srtt();
-        self.congestion.on_ack(Acked { now, bytes, srtt });
     }
 
     /// Everything that was in flight when the loss was found has arrived.

@@ -5,7 +5,7 @@
 //! something waits with nothing in flight, either it is sent or the timer is armed to probe.
 
 use crate::config::Config;
-use crate::congestion::{Acked, Congestion};
+use crate::congestion::{Acked, Congestion, Echo};
 use crate::flight::{Delivery, Flight};
 use crate::recovery::Recovery;
 use crate::rtt::Rtt;
@@ -106,7 +106,7 @@ impl Sender {
             awaited: Awaited::Timeout,
             armed_at: Instant::ZERO,
             tail_probes: false,
-            congestion: Congestion::new(config.congestion, u32::from(mss).max(1)),
+            congestion: Congestion::new(config, u32::from(mss).max(1)),
             rtt: Rtt::new(config),
             measured_to: iss,
             handshake_sent: None,
@@ -281,10 +281,26 @@ impl Sender {
         self.unanswered = 0;
         self.probes = 0;
         if self.cwnd_limited {
-            let srtt = self.rtt.srtt();
-            self.congestion.on_ack(Acked { now, bytes, srtt });
+            self.grow(now, bytes, sent);
         }
         self.rearm(now);
+    }
+
+    /// The window grows by what an ACK of `bytes` new ones says, the last of which had left at `sent`, if they left but once.
+    #[inline]
+    pub(crate) fn grow(&mut self, now: Instant, bytes: u32, sent: Option<Instant>) {
+        let srtt = self.rtt.srtt();
+        let acked = Acked { now, bytes, srtt };
+        if self.congestion.is_slow_start() {
+            let echo = Echo {
+                rtt: sent.map(|sent| now.nanos().saturating_sub(sent.nanos())),
+                snd_una: self.snd_una,
+                snd_nxt: self.snd_nxt,
+            };
+            self.congestion.start_slowly(acked, echo);
+        } else {
+            self.congestion.avoid(acked);
+        }
     }
 
     /// RFC 6298 §5.2 and §5.3: after an ACK of new data.

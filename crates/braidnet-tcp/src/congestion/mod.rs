@@ -1,16 +1,24 @@
 //! Congestion control: how much may be in flight (RFC 5681), by a rule chosen at open.
 //!
-//! Slow start, the initial window and what timeouts do are common to all rules and stand here. What differs, growth in
+//! Slow start (RFC 9406), the initial window and what timeouts do are common to all rules and stand here. What differs, growth in
 //! congestion avoidance and the cut after a loss, is a [`Rule`]'s. Recovery itself, which segments are sent again and
 //! when, is the sender's.
 
 mod cubic;
 mod new_reno;
+#[cfg(test)]
+mod path;
+mod slow_start;
+#[cfg(test)]
+mod tests;
 
-use crate::config::CongestionControl;
+use crate::config::{Config, CongestionControl};
+use crate::timers::nanos;
 use braidnet_wire::time::Instant;
 use cubic::Cubic;
 use new_reno::NewReno;
+pub(crate) use slow_start::Echo;
+use slow_start::{Growth, SlowStart};
 
 /// Congestion windows end here: beyond any window that can be announced.
 const MAX_CWND: u32 = 1 << 30;
@@ -64,24 +72,26 @@ impl AnyRule {
 pub(crate) struct Congestion {
     window: Window,
     rule: AnyRule,
+    slow_start: SlowStart,
     /// What both were before the last cut that may yet turn out to be in vain.
     before: Option<(Window, AnyRule)>,
 }
 
 impl Congestion {
-    pub(crate) fn new(control: CongestionControl, smss: u32) -> Congestion {
+    pub(crate) fn new(config: &Config, smss: u32) -> Congestion {
         let window = Window {
             cwnd: initial_window(smss),
             ssthresh: MAX_CWND,
             smss,
         };
-        let rule = match control {
+        let rule = match config.congestion {
             CongestionControl::Cubic => AnyRule::Cubic(Cubic::default()),
             CongestionControl::NewReno => AnyRule::NewReno(NewReno::default()),
         };
         Congestion {
             window,
             rule,
+            slow_start: SlowStart::new(nanos(config.clock_granularity)),
             before: None,
         }
     }
@@ -107,22 +117,39 @@ impl Congestion {
         self.window.ssthresh
     }
 
-    /// Grows the window after an ACK of new data. To be called only if the window was what held the sender back
-    /// (RFC 9438 §5.8): one that is not used says nothing of the path.
+    /// Whether the window grows as in slow start (RFC 5681 §3.1).
     #[inline]
-    pub(crate) fn on_ack(&mut self, acked: Acked) {
+    pub(crate) fn is_slow_start(&self) -> bool {
+        self.window.cwnd < self.window.ssthresh
+    }
+
+    /// Grows the window in slow start, after an ACK of new data; as [`avoid`](Congestion::avoid), only if the window was what held
+    /// the sender back.
+    #[inline(never)]
+    pub(crate) fn start_slowly(&mut self, acked: Acked, echo: Echo) {
         let window = &mut self.window;
-        if window.cwnd < window.ssthresh {
-            // One segment per segment acknowledged, as RFC 5681 §3.1 means it, by bytes (RFC 3465) since one ACK may
-            // cover many; see docs/rfc-departures.md.
-            let grown = window.cwnd.saturating_add(acked.bytes).min(window.ssthresh);
-            window.cwnd = grown.min(MAX_CWND);
-        } else {
-            self.avoid(acked);
+        // RFC 9406 §4.3: only while `ssthresh` is what it was at first. One segment per segment acknowledged, as RFC 5681 §3.1
+        // means it, by bytes (RFC 3465) since one ACK may cover many; see docs/rfc-departures.md.
+        let growth = match window.ssthresh {
+            MAX_CWND => self.slow_start.on_ack(echo, acked.bytes),
+            _ => Growth::By(acked.bytes),
+        };
+        match growth {
+            Growth::By(bytes) => {
+                let grown = window.cwnd.saturating_add(bytes).min(window.ssthresh);
+                window.cwnd = grown.min(MAX_CWND);
+            }
+            Growth::Over => {
+                window.ssthresh = window.cwnd;
+                self.avoid(acked);
+            }
         }
     }
 
-    fn avoid(&mut self, acked: Acked) {
+    /// Grows the window in congestion avoidance, after an ACK of new data. To be called only if the window was what held the sender
+    /// back (RFC 9438 §5.8): one that is not used says nothing of the path.
+    #[inline]
+    pub(crate) fn avoid(&mut self, acked: Acked) {
         match &mut self.rule {
             AnyRule::Cubic(rule) => rule.avoid(&mut self.window, acked),
             AnyRule::NewReno(rule) => rule.avoid(&mut self.window, acked),
@@ -206,92 +233,4 @@ impl Congestion {
 /// The initial window (RFC 6928 §2).
 fn initial_window(smss: u32) -> u32 {
     (10 * smss).min(14600.max(2 * smss))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn acked(bytes: u32) -> Acked {
-        Acked {
-            now: Instant::ZERO,
-            bytes,
-            srtt: 1_000_000,
-        }
-    }
-
-    #[test]
-    fn initial_windows() {
-        for (smss, window) in [
-            (536, 5360),
-            (1448, 14480),
-            (1460, 14600),
-            (4312, 14600),
-            (8960, 17920),
-        ] {
-            assert_eq!(initial_window(smss), window, "RFC 6928 §2, {smss}");
-        }
-        let mut congestion = Congestion::new(CongestionControl::Cubic, 536);
-        congestion.start(1000, true);
-        assert_eq!(congestion.cwnd(), 1000, "a SYN was lost");
-    }
-
-    #[test]
-    fn every_rule_keeps_its_bounds() {
-        for control in CongestionControl::ALL {
-            let mut congestion = Congestion::new(control, 1000);
-            congestion.on_ack(acked(1000));
-            assert_eq!(
-                congestion.cwnd(),
-                11000,
-                "{control}: slow start, RFC 5681 §3.1"
-            );
-            congestion.on_loss(20000);
-            assert!(
-                (5500..=7700).contains(&congestion.cwnd()),
-                "{control}: cut from cwnd, not more"
-            );
-            assert_eq!(congestion.cwnd(), congestion.ssthresh());
-            congestion.on_loss(1);
-            assert_eq!(
-                congestion.ssthresh(),
-                2000,
-                "{control}: never below two segments"
-            );
-            congestion.on_timeout(1000, true);
-            assert_eq!(
-                (congestion.cwnd(), congestion.ssthresh()),
-                (1000, 2000),
-                "{control}"
-            );
-            for _ in 0..100_000 {
-                congestion.on_ack(acked(1 << 29));
-            }
-            assert!(congestion.cwnd() <= MAX_CWND, "{control}");
-        }
-    }
-
-    #[test]
-    fn ssthresh_stays_when_the_same_segment_times_out_again() {
-        let mut congestion = Congestion::new(CongestionControl::NewReno, 1000);
-        congestion.on_timeout(10000, true);
-        congestion.on_timeout(1000, false);
-        assert_eq!(
-            (congestion.cwnd(), congestion.ssthresh()),
-            (1000, 5000),
-            "RFC 5681 §3.1"
-        );
-    }
-
-    #[test]
-    fn leaving_recovery_and_idling_allow_no_burst() {
-        let mut congestion = Congestion::new(CongestionControl::NewReno, 1000);
-        congestion.on_loss(10000);
-        congestion.on_recovered(1000);
-        assert_eq!(congestion.cwnd(), 2000, "RFC 6582 §3.2 step 3");
-        congestion.on_ack(acked(60000));
-        congestion.window.cwnd = 50000;
-        congestion.on_idle();
-        assert_eq!(congestion.cwnd(), 10000, "RFC 5681 §4.1");
-    }
 }

@@ -1,0 +1,175 @@
+//! The window through its life, under every rule.
+
+use super::path::{Path, Transfer};
+use super::*;
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::time::Duration;
+
+fn open(control: CongestionControl, smss: u32) -> Congestion {
+    let config = Config {
+        congestion: control,
+        ..Config::default()
+    };
+    Congestion::new(&config, smss)
+}
+
+fn acked(bytes: u32) -> Acked {
+    Acked {
+        now: Instant::ZERO,
+        bytes,
+        srtt: 1_000_000,
+    }
+}
+
+/// An acknowledgment that measures nothing.
+fn on_ack(congestion: &mut Congestion, acked: Acked) {
+    let echo = Echo {
+        rtt: None,
+        snd_una: SeqNumber::default(),
+        snd_nxt: SeqNumber::default(),
+    };
+    match congestion.is_slow_start() {
+        true => congestion.start_slowly(acked, echo),
+        false => congestion.avoid(acked),
+    }
+}
+
+#[test]
+fn initial_windows() {
+    for (smss, window) in [
+        (536, 5360),
+        (1448, 14480),
+        (1460, 14600),
+        (4312, 14600),
+        (8960, 17920),
+    ] {
+        assert_eq!(initial_window(smss), window, "RFC 6928 §2, {smss}");
+    }
+    let mut congestion = open(CongestionControl::Cubic, 536);
+    congestion.start(1000, true);
+    assert_eq!(congestion.cwnd(), 1000, "a SYN was lost");
+}
+
+#[test]
+fn every_rule_keeps_its_bounds() {
+    for control in CongestionControl::ALL {
+        let mut congestion = open(control, 1000);
+        on_ack(&mut congestion, acked(1000));
+        assert_eq!(
+            congestion.cwnd(),
+            11000,
+            "{control}: slow start, RFC 5681 §3.1"
+        );
+        congestion.on_loss(20000);
+        assert!(
+            (5500..=7700).contains(&congestion.cwnd()),
+            "{control}: cut from cwnd, not more"
+        );
+        assert_eq!(congestion.cwnd(), congestion.ssthresh());
+        congestion.on_loss(1);
+        assert_eq!(
+            congestion.ssthresh(),
+            2000,
+            "{control}: never below two segments"
+        );
+        congestion.on_timeout(1000, true);
+        assert_eq!(
+            (congestion.cwnd(), congestion.ssthresh()),
+            (1000, 2000),
+            "{control}"
+        );
+        for _ in 0..100_000 {
+            on_ack(&mut congestion, acked(1 << 29));
+        }
+        assert!(congestion.cwnd() <= MAX_CWND, "{control}");
+    }
+}
+
+#[test]
+fn ssthresh_stays_when_the_same_segment_times_out_again() {
+    let mut congestion = open(CongestionControl::NewReno, 1000);
+    congestion.on_timeout(10000, true);
+    congestion.on_timeout(1000, false);
+    assert_eq!(
+        (congestion.cwnd(), congestion.ssthresh()),
+        (1000, 5000),
+        "RFC 5681 §3.1"
+    );
+}
+
+#[test]
+fn leaving_recovery_and_idling_allow_no_burst() {
+    let mut congestion = open(CongestionControl::NewReno, 1000);
+    congestion.on_loss(10000);
+    congestion.on_recovered(1000);
+    assert_eq!(congestion.cwnd(), 2000, "RFC 6582 §3.2 step 3");
+    on_ack(&mut congestion, acked(60000));
+    congestion.window.cwnd = 50000;
+    congestion.on_idle();
+    assert_eq!(congestion.cwnd(), 10000, "RFC 5681 §4.1");
+}
+
+/// A bottleneck of 40 Mbit/s and 60 ms, with a queue of `queue` times what fills the path.
+fn path(control: CongestionControl, queue: f64) -> Path {
+    let mut path = Path {
+        config: Config {
+            congestion: control,
+            send_buffer_bytes: 4 << 20,
+            receive_buffer_bytes: 4 << 20,
+            ..Config::default()
+        },
+        rate: 40_000_000,
+        queue_bytes: 0,
+        rtt: Duration::from_millis(60),
+        loss: 0,
+    };
+    path.queue_bytes = (path.bdp() as f64 * queue) as u64;
+    path
+}
+
+/// RFC 9406: the queue is seen to grow before it overflows, and the path is full by then.
+#[test]
+fn slow_start_ends_before_a_queue_overflows() {
+    for control in [CongestionControl::Cubic, CongestionControl::NewReno] {
+        // The round after the one that first overfills the path sees it; five more at a quarter of the pace make three times of that.
+        let path = path(control, 10.0);
+        let mut transfer = Transfer::open(path);
+        transfer.run(5000, |transfer| {
+            let status = transfer.sender.tcb.status();
+            transfer.overflowed > 0 || status.cwnd >= status.ssthresh
+        });
+        let status = transfer.sender.tcb.status();
+        assert_eq!(transfer.overflowed, 0, "{control}: {status:?}");
+        assert!(status.cwnd >= status.ssthresh, "{control}: {status:?}");
+        let full = path.bdp() as u32;
+        assert!(
+            (full..11 * full).contains(&status.cwnd),
+            "{control}: {} of {full}",
+            status.cwnd
+        );
+        let share = transfer.share(2000);
+        assert!(share > 0.95, "{control}: {share}");
+    }
+}
+
+/// A clock whose steps are longer than the round trip sees no queue, and a path without one has none: slow start goes on.
+#[test]
+fn slow_start_goes_on_where_no_queue_is_seen() {
+    let free = Path {
+        rate: 1_000_000_000,
+        ..path(CongestionControl::Cubic, 10.0)
+    };
+    let mut coarse = Path {
+        rtt: Duration::from_millis(8),
+        ..free
+    };
+    coarse.config.clock_granularity = Duration::from_millis(10);
+    // A queue of 8 ms at most.
+    coarse.config.send_buffer_bytes = 2 << 20;
+    for path in [free, coarse] {
+        let mut transfer = Transfer::open(path);
+        transfer.step = nanos(path.config.clock_granularity);
+        transfer.run(2000, |_| false);
+        assert_eq!(transfer.sender.tcb.status().ssthresh, MAX_CWND, "{path:?}");
+    }
+}
