@@ -112,6 +112,8 @@ struct Report {
 struct Heard {
     /// By how much SND.UNA has moved.
     moved: u32,
+    /// It came without data.
+    bare: bool,
     delivery: Delivery,
     duplicate: Option<SackBlock>,
     echo_age: Option<u32>,
@@ -150,6 +152,7 @@ impl Sender {
         self.update_window(now, header.seq, header.ack, header.window);
         let heard = Heard {
             moved,
+            bare: ack.bare,
             delivery,
             duplicate: report.duplicate,
             echo_age: ack.echo_age,
@@ -169,8 +172,10 @@ impl Sender {
             }
         }
         self.end_tail_probe(now, &heard);
+        let lost_before = self.flight.lost();
         self.find_losses(now, ack.sack);
-        self.reduce(&heard);
+        let progress = moved > 0 && self.flight.lost() <= lost_before;
+        self.reduce(&heard, progress);
         self.refresh();
         report.sane
     }
@@ -399,6 +404,10 @@ impl Sender {
             // RFC 5681 §3.1: held constant only where this very segment was sent again by the timer before.
             let first = self.recovery.timed_out != Some(self.snd_una);
             self.begin_doubt(Phase::Timeout);
+            if self.recovery.phase == Phase::Fast {
+                // What recovery allowed for the moment says nothing of the path.
+                self.congestion.end_reduction();
+            }
             self.congestion.on_timeout(self.flight_size(), first);
             self.recovery.timed_out = Some(self.snd_una);
             self.retransmit_all(now);
@@ -451,7 +460,9 @@ impl Sender {
             return None;
         };
         if !self.recovery.forced {
-            if self.pipe() + self.congestion.smss() > self.congestion.cwnd() {
+            // Less than a segment may be all that is missing, and no more room than that may ever come.
+            let octets = (end - start).min(self.congestion.smss());
+            if self.pipe() + octets > self.congestion.cwnd() {
                 return None;
             }
             // What lies past a window that shrank would be thrown away (RFC 9293 §3.8.6, SHLD-15).
@@ -520,9 +531,13 @@ impl Sender {
         self.recovery.forced = false;
         self.recovery.reduction.on_sent(octets);
         if let Some(doubt) = &mut self.recovery.doubt {
-            doubt.on_sent_again(octets);
+            doubt.on_sent_again(now, octets);
         }
-        if !self.retransmit.is_armed() {
+        if self.recovery.phase == Phase::Fast && self.awaited == Awaited::Reordering {
+            self.armed_at = now;
+        } else if self.recovery.phase == Phase::Fast || !self.retransmit.is_armed() {
+            // RFC 6675 §6: with each that recovery sends again the timeout counts anew. Where the round trip is as long as the timeout,
+            // it would end every recovery otherwise.
             self.arm_timeout(now);
         }
         self.refresh();

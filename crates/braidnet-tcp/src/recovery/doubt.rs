@@ -29,8 +29,8 @@ pub(crate) struct Doubt {
     from: SeqNumber,
     /// Octets sent again since that no D-SACK has accounted for.
     again: u32,
-    /// Anything was sent again.
-    any: bool,
+    /// When anything was sent again first: RetransmitTS of RFC 3522 §3.2, which what is sent again later does not move.
+    first: Option<Instant>,
     /// A timeout has cut the window.
     by_timeout: bool,
     probing: Probing,
@@ -44,8 +44,8 @@ impl Doubt {
         self.probing = Probing::No;
     }
 
-    pub(super) fn on_sent_again(&mut self, octets: u32) {
-        self.any = true;
+    pub(super) fn on_sent_again(&mut self, now: Instant, octets: u32) {
+        self.first.get_or_insert(now);
         self.again = self.again.saturating_add(octets);
     }
 }
@@ -70,7 +70,7 @@ impl Sender {
                 *doubt = Some(Doubt {
                     from: self.snd_una,
                     again: 0,
-                    any: false,
+                    first: None,
                     by_timeout,
                     probing,
                     until: None,
@@ -103,14 +103,15 @@ impl Sender {
             return;
         }
         let answered = heard.moved > 0
-            && (heard.delivery.first_again).is_some_and(|at| is_older(now, heard.echo_age, at));
+            && heard.delivery.first_again.is_some()
+            && (doubt.first).is_some_and(|first| is_older(now, heard.echo_age, first));
         if let Some(block) = heard.duplicate
             && !self.recovery.tail.is_out()
             && block.left.is_at_or_after(doubt.from)
         {
             doubt.again = doubt.again.saturating_sub(block.right - block.left);
         }
-        let all_twice = doubt.any && doubt.again == 0 && heard.duplicate.is_some();
+        let all_twice = doubt.first.is_some() && doubt.again == 0 && heard.duplicate.is_some();
         self.recovery.doubt = Some(doubt);
         if answered || all_twice || self.is_timeout_disproved(heard) {
             self.undo(now, heard);
@@ -121,12 +122,19 @@ impl Sender {
     fn is_timeout_disproved(&mut self, heard: &Heard) -> bool {
         let point = self.recovery.point;
         let all = self.snd_una.is_at_or_after(point);
-        let can_probe = self.unsent() > 0 && self.snd_wnd > self.flight_size();
+        // What Nagle's rule or the window holds back would not be answered.
+        let (new, smss) = (self.unsent(), self.congestion.smss());
+        let can_leave = new >= smss || (new > 0 && (!self.nagle || self.fin_queued));
+        let room = self.snd_wnd.saturating_sub(self.flight_size());
+        let can_probe = can_leave && room >= new.min(smss);
         let Some(doubt) = &mut self.recovery.doubt else {
             return false;
         };
+        let news = heard.bare || heard.moved > 0 || heard.delivery.octets > 0;
         match doubt.probing {
             Probing::No => false,
+            // The peer's data, with an acknowledgment that says nothing.
+            _ if !news => false,
             Probing::First if heard.moved > 0 && !all && can_probe => {
                 // Step 2b: two new segments, as if nothing were lost.
                 doubt.probing = Probing::Second;

@@ -66,8 +66,16 @@ impl Rack {
     }
 
     /// Steps 2 and 3: what left last of all that has arrived, and whether anything has arrived late.
-    fn on_delivery(&mut self, now: Instant, heard: &Heard, rtt: &Rtt) {
+    fn on_delivery(
+        &mut self,
+        now: Instant,
+        heard: &Heard,
+        flight: (SeqNumber, SeqNumber),
+        rtt: &Rtt,
+    ) {
         let delivery = &heard.delivery;
+        // What lies outside of what was in flight is of long ago, however the numbers compare.
+        self.highest = self.highest.filter(|highest| is_within(*highest, flight));
         if let Some(departed) = delivery.newest_original {
             self.see(now, departed);
         }
@@ -94,7 +102,10 @@ impl Rack {
 
     /// Step 4, the D-SACK's part: once in a round trip, the window grows.
     fn on_duplicate_report(&mut self, una: SeqNumber, snd_nxt: SeqNumber) {
-        if self.round.is_none_or(|round| una.is_at_or_after(round)) {
+        if !self
+            .round
+            .is_some_and(|round| round != una && is_within(round, (una, snd_nxt)))
+        {
             self.round = Some(snd_nxt);
             self.quarters = self.quarters.saturating_add(1);
             self.persistence = PERSISTENCE;
@@ -112,6 +123,11 @@ impl Rack {
     }
 }
 
+/// Whether `seq` lies between these two, or at either.
+fn is_within(seq: SeqNumber, (from, to): (SeqNumber, SeqNumber)) -> bool {
+    seq - from <= to - from
+}
+
 /// Whether an echo is that of a timestamp sent before `at` (RFC 3522 §3.2).
 pub(super) fn is_older(now: Instant, echo_age: Option<u32>, at: Instant) -> bool {
     let ticks_since = now.millis().wrapping_sub(at.millis()) as u32;
@@ -124,7 +140,10 @@ impl Sender {
         if !self.recovery.by_time {
             return;
         }
-        self.recovery.rack.on_delivery(now, heard, &self.rtt);
+        let flight = (self.snd_una - heard.moved, self.snd_nxt);
+        self.recovery
+            .rack
+            .on_delivery(now, heard, flight, &self.rtt);
         if heard.duplicate.is_some() && !self.recovery.tail.is_out() {
             let (una, snd_nxt) = (self.snd_una, self.snd_nxt);
             self.recovery.rack.on_duplicate_report(una, snd_nxt);
@@ -176,6 +195,43 @@ impl Sender {
         match self.recovery.by_time {
             true => self.flight.lose_older(now, self.overdue_after()),
             false => self.flight.lose_all(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::flight::Delivery;
+
+    #[test]
+    fn half_the_numbers_later_nothing_is_reordered() {
+        let start = SeqNumber::new(1000);
+        for (ahead, expected) in [(1000, true), (1 << 31, false), (u32::MAX - 5000, false)] {
+            let mut rack = Rack {
+                highest: Some(start),
+                ..Rack::default()
+            };
+            // In flight when the ACK came: from 2000 before what arrives to 2000 after it.
+            let lowest = match expected {
+                true => start - ahead,
+                false => start + ahead + 1,
+            };
+            let heard = Heard {
+                moved: 0,
+                bare: true,
+                delivery: Delivery {
+                    lowest_original: Some(lowest),
+                    highest: Some(lowest),
+                    ..Delivery::default()
+                },
+                duplicate: None,
+                echo_age: None,
+            };
+            let flight = (lowest - 2000, lowest + 2000);
+            rack.on_delivery(Instant::ZERO, &heard, flight, &Rtt::new(&Config::default()));
+            assert_eq!(rack.reordering_seen, expected, "{ahead}");
         }
     }
 }

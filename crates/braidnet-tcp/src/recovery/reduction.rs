@@ -55,13 +55,12 @@ impl Reduction {
 }
 
 impl Sender {
-    /// The window after an ACK in fast recovery by SACK.
-    pub(super) fn reduce(&mut self, heard: &Heard) {
+    /// The window after an ACK in fast recovery by SACK; `progress` as for [`Reduction::room`].
+    pub(super) fn reduce(&mut self, heard: &Heard, progress: bool) {
         if self.recovery.phase != Phase::Fast || !self.recovery.by_sack {
             return;
         }
         let pipe = self.pipe();
-        let progress = heard.moved > 0 && self.flight.lost() == 0;
         let target = (self.congestion.ssthresh(), self.congestion.smss());
         let reduction = &mut self.recovery.reduction;
         let room = reduction.room(heard.delivery.octets, pipe, target, progress);

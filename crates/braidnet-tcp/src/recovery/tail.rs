@@ -57,12 +57,12 @@ impl Sender {
         };
         let at = Timer::after(last, wait);
         let timeout = Timer::after(self.armed_at, self.rtt.rto());
-        if !at.is_due(now) && at.earliest(timeout) == at {
-            self.retransmit = at;
+        if timeout.is_due(now) || at.latest(timeout) == at {
+            self.arm_timeout_again();
             return false;
         }
-        if timeout.is_due(now) {
-            self.arm_timeout_again();
+        if !at.is_due(now) {
+            self.retransmit = at;
             return false;
         }
         self.recovery.tail.due = true;
@@ -105,7 +105,7 @@ impl Sender {
             return;
         };
         let twice = heard.duplicate.is_some_and(|block| block.right == end);
-        let repeated = heard.moved == 0 && heard.delivery.octets == 0;
+        let repeated = heard.bare && heard.moved == 0 && heard.delivery.octets == 0;
         if tail.again && !twice && self.snd_una.is_after(end) {
             // The probe has repaired the loss of a segment: to the window it is a loss like any other.
             self.congestion.on_loss(self.flight_size());

@@ -150,3 +150,54 @@ fn without_new_data_a_timeout_is_not_questioned() {
     host.arrive(&segment(ACK, 0, 1000, 0));
     assert_eq!(starts(&host.sent()), [1000, 2000]);
 }
+
+#[test]
+fn what_nagles_rule_holds_back_answers_no_question() {
+    let mut host = connection(&Config {
+        sack: false,
+        ..config()
+    });
+    host.end.send(&[0; 10_010]);
+    assert_eq!(host.sent().len(), 10);
+    wait(&mut host, 200);
+    assert_eq!(starts(&host.sent()), [0]);
+    host.arrive(&segment(ACK, 0, 1000, 0));
+    assert_eq!(starts(&host.sent()), [1000, 2000]);
+}
+
+#[test]
+fn data_of_the_peer_is_no_answer_to_the_question() {
+    let mut host = timed_out();
+    host.arrive(&segment(ACK, 0, 0, 10));
+    host.arrive(&segment(ACK, 10, 1000, 0));
+    assert_eq!(starts(&host.sent()), [10_000, 11_000], "step 2b");
+    host.arrive(&segment(ACK, 10, 1000, 10));
+    host.arrive(&segment(ACK, 20, 2000, 0));
+    assert!(!host.end.tcb.status().recovering, "step 3b");
+}
+
+#[test]
+fn the_answer_to_the_first_of_two_sendings_again_is_none_to_the_original() {
+    // RFC 3522 §3.2: RetransmitTS stays what it was at a second timeout.
+    for (before, original) in [(0, false), (1, true)] {
+        let mut host = connection(&Config {
+            timestamps: true,
+            ..config()
+        });
+        host.end.send(&[0; 1000]);
+        assert_eq!(starts(&host.sent()), [0]);
+        let mut times = Vec::new();
+        for _ in 0..2 {
+            let deadline = host.end.tcb.deadline().unwrap();
+            host.wait(deadline.since(host.now));
+            assert_eq!(starts(&host.sent()), [0]);
+            times.push(host.now.millis());
+        }
+        host.end.send(&[0; 3000]);
+        wait(&mut host, 10);
+        let age = host.now.millis() - times[0] + before;
+        host.arrive(&echoing(&host, segment(ACK, 0, 1000, 0), age));
+        let status = host.end.tcb.status();
+        assert_eq!(status.ssthresh > 10_000, original, "{status:?}");
+    }
+}

@@ -272,6 +272,99 @@ fn at_a_timeout_only_what_is_old_is_lost() {
     );
 }
 
+#[test]
+fn no_probe_goes_before_its_time_where_the_timeout_comes_first() {
+    // §7.2: the last segment is given two round trips, or until the timeout.
+    let mut host = connection(&Config {
+        nagle: false,
+        ..config()
+    });
+    for at in 0..39 {
+        host.end.send(&[0; 250]);
+        assert_eq!(starts(&host.sent()), [at * 250], "after {} ms", at * 5);
+        wait(&mut host, 5);
+    }
+    wait(&mut host, 5);
+    assert!(host.end.tcb.status().recovering, "after 200 ms");
+}
+
+#[test]
+fn what_is_lost_of_small_segments_needs_no_timeout() {
+    let mut host = connection(&Config {
+        nagle: false,
+        ..config()
+    });
+    for at in 0..6 {
+        host.end.send(&[0; 100]);
+        assert_eq!(starts(&host.sent()), [at * 100]);
+    }
+    wait(&mut host, 40);
+    // Two are missing; one is sent again at once, the other for what its answer leaves room for (RFC 9937 §7).
+    host.arrive(&sack(0, &[(300, 400), (100, 200)]));
+    host.arrive(&sack(0, &[(300, 500), (100, 200)]));
+    host.arrive(&sack(0, &[(300, 600), (100, 200)]));
+    let mut sent = starts(&host.sent());
+    wait(&mut host, 10);
+    sent.extend(starts(&host.sent()));
+    wait(&mut host, 30);
+    host.arrive(&sack(200, &[(300, 600)]));
+    sent.extend(starts(&host.sent()));
+    assert_eq!(sent, [0, 200]);
+    assert!(host.end.tcb.status().recovering);
+}
+
+#[test]
+fn a_recovery_that_lasts_as_long_as_the_timeout_is_not_cut_short_by_it() {
+    // RFC 6675 §6. A round trip that never varies: the timeout comes next to it.
+    let mut host = connection(&Config {
+        min_rto: Duration::from_millis(1),
+        ..config()
+    });
+    for round in 1..=40 {
+        host.end.send(&[0; 1000]);
+        assert_eq!(host.sent().len(), 1);
+        wait(&mut host, 40);
+        host.arrive(&segment(ACK, 0, round * 1000, 0));
+    }
+    let rto = host.end.tcb.status().rto;
+    assert!(rto < Duration::from_millis(41), "{rto:?}");
+    host.end.send(&[0; 8000]);
+    assert_eq!(host.sent().len(), 8);
+    wait(&mut host, 40);
+    host.arrive(&sack(40_000, &[(41_000, 48_000)]));
+    assert_eq!(starts(&host.sent()), [40_000]);
+    wait(&mut host, 40);
+    assert_eq!(host.sent(), []);
+    host.arrive(&segment(ACK, 0, 48_000, 0));
+    let status = host.end.tcb.status();
+    assert!(!status.recovering && status.cwnd > 2000, "{status:?}");
+}
+
+#[test]
+fn a_timeout_amid_recovery_does_not_go_by_what_recovery_let_out() {
+    let mut host = connection(&config());
+    host.end.send(&[0; 200_000]);
+    let mut una = 0;
+    while host.end.tcb.status().cwnd < 40_000 {
+        una += 1000 * host.sent().len() as i32;
+        wait(&mut host, 40);
+        host.arrive(&segment(ACK, 0, una, 0));
+    }
+    let end = una + 1000 * host.sent().len() as i32;
+    wait(&mut host, 40);
+    host.arrive(&sack(una, &[(end - 3000, end)]));
+    host.sent();
+    let status = host.end.tcb.status();
+    assert!(status.recovering && status.cwnd < 5000, "{status:?}");
+    assert_eq!(status.ssthresh, 20_000);
+    while host.end.tcb.status().rto == status.rto {
+        let wait = waits(&host);
+        host.wait(Duration::from_nanos(wait));
+        host.sent();
+    }
+    assert_eq!(host.end.tcb.status().ssthresh, 10_000);
+}
+
 /// The wire of a peer that acknowledges `ack` and echoes the timestamp that left `age` ms ago.
 pub(super) fn echoing(host: &Host, wire: Wire, age: u64) -> Wire {
     let mut wire = wire;
