@@ -102,10 +102,9 @@ impl Rack {
 
     /// Step 4, the D-SACK's part: once in a round trip, the window grows.
     fn on_duplicate_report(&mut self, una: SeqNumber, snd_nxt: SeqNumber) {
-        if !self
-            .round
-            .is_some_and(|round| round != una && is_within(round, (una, snd_nxt)))
-        {
+        let flight = (una, snd_nxt);
+        let counted = (self.round).is_some_and(|round| round != una && is_within(round, flight));
+        if !counted {
             self.round = Some(snd_nxt);
             self.quarters = self.quarters.saturating_add(1);
             self.persistence = PERSISTENCE;
