@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::knobs::Knobs;
 use crate::output;
 use braidnet::Architecture;
+use braidnet::device::impair::Impairments;
 use braidnet::inet::tcp::TcpLocks;
 use braidnet_lab::compare::{ThisMachine, describe, single};
 use braidnet_lab::{Direction, LabError, Mode, Presentation, Span, Transport, TtcpConfig};
@@ -22,7 +23,9 @@ Examples:
   braidnet ttcp --mode echo --size 1
       how long one byte takes to the other stack and back
   braidnet ttcp --direction both --mtu 1500 --window 64K --json
-      down one whole stack and up another, as one JSON object";
+      down one whole stack and up another, as one JSON object
+  braidnet ttcp --direction both --impair loss=1%,delay=10ms --impair-back delay=10ms
+      the same over a wire that loses one packet in a hundred, and takes 20 ms there and back";
 
 /// Measure one architecture under one load
 #[derive(Args, Debug)]
@@ -68,6 +71,14 @@ pub struct Ttcp {
     #[arg(long, value_name = "NAME", default_value_t = Span::Connection, value_parser = one_of(Span::ALL, Span::name))]
     span: Span,
 
+    /// Do this to packets with messages on the wire between two whole stacks: `braidnet relay --help` lists the words
+    #[arg(long, value_name = "WORD=VALUE,...")]
+    impair: Option<Impairments>,
+
+    /// Do this to packets that go back
+    #[arg(long, value_name = "WORD=VALUE,...")]
+    impair_back: Option<Impairments>,
+
     /// Measure again with locks metered by class and delegation, and on one processor what share of its time needs no order [CP/MP §3.4.3]
     #[arg(long)]
     sync: bool,
@@ -107,6 +118,13 @@ impl Ttcp {
             mode: self.mode,
             tcp_locks: self.tcp_locks,
             span: self.span,
+            impair: match (&self.impair, &self.impair_back) {
+                (None, None) => None,
+                (there, back) => Some((
+                    there.clone().unwrap_or_default(),
+                    back.clone().unwrap_or_default(),
+                )),
+            },
             ..self.knobs.config()
         }
     }

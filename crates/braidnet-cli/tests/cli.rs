@@ -96,6 +96,8 @@ fn help_teaches() {
                 "[ASX §2.6.1]",
                 "--work <TIME>",
                 "--skew <SHARE>",
+                "--impair <WORD=VALUE,...>",
+                "--impair-back <WORD=VALUE,...>",
                 "--counts <NAME>",
                 "--caches <on|off>",
                 "--one-behind <on|off>",

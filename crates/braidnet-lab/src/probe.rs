@@ -106,6 +106,7 @@ pub fn ceiling(
         warmup: 1_000,
         min_duration: duration / 2,
         skew: None,
+        impair: None,
         sync_sampling: false,
         order_free_sampling: false,
         agents: Agents::Threads,

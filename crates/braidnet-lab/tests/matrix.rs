@@ -186,6 +186,37 @@ fn one_connection_has_its_share_whoever_is_served_faster() {
     }
 }
 
+/// Held packets go on under every architecture, and what is lost is sent again.
+#[test]
+fn over_a_bad_wire_every_byte_arrives() {
+    let (there, back) = (
+        "loss=1%,duplicate=1%,corrupt=1%,reorder=5%:200us,delay=100us",
+        "loss=1%,delay=100us",
+    );
+    for architecture in Architecture::UNDIVIDED {
+        for (mode, messages) in [(Mode::Bulk, 600), (Mode::Echo, 100)] {
+            let config = TtcpConfig {
+                architecture,
+                processors: 2,
+                direction: Direction::Both,
+                mode,
+                messages,
+                warmup: 100,
+                impair: Some((there.parse().unwrap(), back.parse().unwrap())),
+                ..smoke()
+            };
+            let result = run(&config).unwrap();
+            assert!(result.messages >= messages);
+            assert_eq!(result.bytes, result.messages * config.size as u64);
+            assert_eq!(count(&result, ".disorder") + count(&result, ".lost"), 0);
+            if mode == Mode::Bulk {
+                assert!(count(&result, ".retransmitted") > 0, "{architecture}");
+                assert!(count(&result, "tcp_checksum_wrong") > 0, "{architecture}");
+            }
+        }
+    }
+}
+
 #[test]
 fn state_lies_wherever_it_was_asked_for() {
     for presentation in Presentation::ALL {

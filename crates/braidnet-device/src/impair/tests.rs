@@ -204,6 +204,36 @@ fn packets_come_twice_and_damaged() {
 }
 
 #[test]
+fn what_waited_long_is_marked_where_it_can_be_marked() {
+    let mut bench = Bench::new("rate=8mbit,ecn=0", "rate=8mbit,ecn=0");
+    let header = |tos: u8| [&[0x45, tos][..], &[0; 18]].concat();
+    let mut packets = |toses: &[u8]| -> Run {
+        let packets = toses
+            .iter()
+            .map(|tos| bench.pool.copy_from_slice(0, &header(*tos)));
+        packets.map(Option::unwrap).collect()
+    };
+    // The first finds nothing waiting; the third cannot be marked.
+    let (mut out, mut back) = (packets(&[2, 2, 0, 1]), packets(&[1, 1]));
+    bench.near.transmitter.transmit(&mut out);
+    bench.far.transmitter.transmit(&mut back);
+    let toses = |receiver: &mut dyn Receiver, pool: &mut Pool| {
+        let mut run = Run::new();
+        receiver.receive(pool, &mut run, 10);
+        run.iter()
+            .map(|packet| packet.bytes()[1])
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(toses(&mut *bench.near.receiver, &mut bench.pool), []);
+    bench.time.set(1000);
+    assert_eq!(toses(&mut *bench.near.receiver, &mut bench.pool), [1, 3]);
+    assert_eq!(
+        toses(&mut *bench.far.receiver, &mut bench.pool),
+        [2, 3, 0, 3]
+    );
+}
+
+#[test]
 fn damage_stays_with_the_packet_that_it_befell() {
     let mut bench = Bench::new("corrupt=100%", "none");
     let kept = bench.pool.copy_from_slice(0, &[0; 4]).unwrap();

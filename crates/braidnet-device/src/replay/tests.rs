@@ -122,6 +122,40 @@ fn what_was_captured_is_read_again() {
 }
 
 #[test]
+fn each_section_has_interfaces_of_its_own() {
+    let ethernet = {
+        let file = Memory::default();
+        let capture = Capture::with_clock(file.clone(), 0, || 0).unwrap();
+        capture.interface("tap", &ETHERNET);
+        capture.flush().unwrap();
+        let bytes = file.0.lock().clone();
+        bytes
+    };
+    // The first section's only interface is an Ethernet, the second's is not.
+    let records = all(&[ethernet, captured(2, 0)].concat()).unwrap();
+    assert_eq!(
+        records
+            .iter()
+            .map(|record| record.link_type)
+            .collect::<Vec<_>>(),
+        [101; 2]
+    );
+}
+
+#[test]
+fn a_packet_without_a_time_has_that_of_the_one_before() {
+    // A simple packet block: type, length, the packet's length, four bytes of it, length.
+    let simple: Vec<u8> = [3u32, 20, 4, 0x45, 20]
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    let records = all(&[captured(2, 0), simple].concat()).unwrap();
+    let nanos: Vec<u64> = records.iter().map(|record| record.nanos).collect();
+    assert_eq!(nanos, [7_000_000_000, 7_010_000_000, 7_010_000_000]);
+    assert_eq!((records[2].length, records[2].bytes.len()), (4, 4));
+}
+
+#[test]
 fn pcap_is_read_in_both_byte_orders_and_both_units_of_time() {
     let packets = [(3, 500_000, vec![0x45; 60]), (4, 7, vec![0x46; 1])];
     for word in [u32::to_le_bytes, u32::to_be_bytes] {

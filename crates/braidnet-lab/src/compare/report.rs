@@ -38,6 +38,10 @@ pub struct Run {
     pub message_bytes: usize,
     /// The share of one connection in all messages, the others having the rest evenly. None if each sends as much as it can.
     pub skew: Option<f64>,
+    /// What the wire did to packets with messages. None if it did nothing.
+    pub impair: Option<String>,
+    /// What it did to packets that went back.
+    pub impair_back: Option<String>,
     /// How long a module works on each message, in nanoseconds; 0 without one.
     pub work_ns: u64,
     /// Messages that went before each repetition, unmeasured.

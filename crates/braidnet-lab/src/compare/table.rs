@@ -79,8 +79,12 @@ pub(super) fn load(run: &Run) -> String {
     let skew = run.skew.map_or_else(String::new, |share| {
         format!(", {share} of them to one connection")
     });
+    let wire = match (&run.impair, &run.impair_back) {
+        (Some(there), Some(back)) => format!(", wire {there}, back {back}"),
+        _ => String::new(),
+    };
     format!(
-        "{} messages{work} over {}, {}{skew}",
+        "{} messages{work} over {}, {}{skew}{wire}",
         format::bytes(run.message_bytes as u64),
         run.transport.to_uppercase(),
         run.direction

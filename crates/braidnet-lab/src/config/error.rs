@@ -101,6 +101,11 @@ pub enum ConfigError {
         "order above TCP is lost where the perimeter of a connection is left, and each module has its own: choose a perimeter for a connection or stream"
     )]
     OrderByModule,
+    /// A bad wire, and no two stacks that it is between, or none that make good what it does.
+    #[error(
+        "a wire is impaired between two whole stacks that make it good: it needs transport tcp, and direction both or mode echo"
+    )]
+    NothingToImpair,
     /// A mix of one.
     #[error("one connection has all messages: a skewed mix needs at least two")]
     NothingToMix,

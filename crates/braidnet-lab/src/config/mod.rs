@@ -16,6 +16,7 @@ pub use words::{
 use crate::content::NUMBER_BYTES;
 use braidnet_codec::record::MARK_BYTES;
 use braidnet_codec::xdr::BatchShape;
+use braidnet_device::impair::Impairments;
 use braidnet_inet::tcp::TcpLocks;
 use braidnet_process::Architecture;
 use braidnet_stream::Exclusion;
@@ -64,6 +65,9 @@ pub struct TtcpConfig {
     pub direction: Direction,
     /// A stream of messages, or one-message round trips.
     pub mode: Mode,
+    /// What the wire between two whole stacks does to packets: to those with messages, from who sends or asks, and to those that go
+    /// back. It needs TCP, and direction both or mode echo.
+    pub impair: Option<(Impairments, Impairments)>,
     /// How long a module on top of the stack that receives works on each message, outside every perimeter and in no order: at most
     /// 10 ms, and none by default. It is real work that fills about this time, found out once at the start.
     pub work: Duration,
@@ -130,6 +134,7 @@ impl Default for TtcpConfig {
             skew: None,
             direction: Direction::Receive,
             mode: Mode::Bulk,
+            impair: None,
             work: Duration::ZERO,
             lock: LockKind::Adaptive,
             tcp_locks: TcpLocks::One,
@@ -308,6 +313,10 @@ impl TtcpConfig {
         }
         if self.order_above != OrderAbove::None && self.span == Span::QueuePair {
             return Err(ConfigError::OrderByModule);
+        }
+        let is_between = self.mode == Mode::Echo || self.direction == Direction::Both;
+        if self.impair.is_some() && (!is_between || self.transport != Transport::Tcp) {
+            return Err(ConfigError::NothingToImpair);
         }
         if self.skew.is_some() && self.connections < 2 {
             return Err(ConfigError::NothingToMix);

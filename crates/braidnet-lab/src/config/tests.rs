@@ -75,6 +75,23 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
         ),
         (
             TtcpConfig {
+                impair: Some(Default::default()),
+                ..TtcpConfig::default()
+            },
+            "a wire is impaired between two whole stacks that make it good: it needs transport tcp, and direction both or mode echo",
+        ),
+        (
+            TtcpConfig {
+                impair: Some(Default::default()),
+                mode: Mode::Echo,
+                transport: Transport::Udp,
+                size: 1,
+                ..TtcpConfig::default()
+            },
+            "a wire is impaired between two whole stacks that make it good: it needs transport tcp, and direction both or mode echo",
+        ),
+        (
+            TtcpConfig {
                 messages: 0,
                 ..good()
             },

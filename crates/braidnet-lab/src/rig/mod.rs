@@ -18,6 +18,7 @@ use crate::load::echo::Times;
 use crate::measure::Phase;
 use crate::result::LabError;
 use crate::tally::Scope;
+use braidnet_device::impair::Impairment;
 use braidnet_device::memory::wire;
 use braidnet_device::{Capabilities, Device};
 use braidnet_process::{Architecture, NoApplication, Worker};
@@ -138,6 +139,11 @@ fn two_stacks(
     let (numbers, times) = (Numbers::new(&lines), Times::new());
     let capabilities = Capabilities::ip(config.mtu).with_queues(config.device_queues);
     let (near_end, far_end) = wire(capabilities, WIRE_DEPTH);
+    // Around the end of who sends or asks: what that sends goes there.
+    let far_end: Box<dyn Device> = match &config.impair {
+        None => Box::new(far_end),
+        Some((there, back)) => Box::new(Impairment::new(there, back).around(far_end)),
+    };
 
     let near = near.stack(
         config,
@@ -148,17 +154,13 @@ fn two_stacks(
         },
     )?;
     near.listen(config.transport, config.connections)?;
-    let far = far.stack(
-        config,
-        Box::new(far_end).open()?,
-        |stream, layout| match echo {
-            true => {
-                let noting = (phase.clone(), times.clone());
-                loads::asking(config, stream, layout, content.clone(), noting)
-            }
-            false => loads::sending(config, stream, layout, numbers.clone(), content.clone()),
-        },
-    )?;
+    let far = far.stack(config, far_end.open()?, |stream, layout| match echo {
+        true => {
+            let noting = (phase.clone(), times.clone());
+            loads::asking(config, stream, layout, content.clone(), noting)
+        }
+        false => loads::sending(config, stream, layout, numbers.clone(), content.clone()),
+    })?;
     if config.transport == Transport::Udp {
         far.bind_all(&far_lines)?;
     }
