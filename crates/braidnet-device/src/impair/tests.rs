@@ -121,8 +121,14 @@ fn what_comes_at_once_is_passed_on_as_far_as_there_is_room() {
     assert_eq!(bench.sent(), (0..100).collect::<Vec<_>>());
     bench.send_back(0..10);
     let mut run = Run::new();
-    let counts = [4; 3].map(|max| bench.near.receiver.receive(&mut bench.pool, &mut run, max));
-    assert_eq!((counts, run.len()), ([4, 4, 2], 10));
+    let mut take = |bench: &mut Bench| bench.near.receiver.receive(&mut bench.pool, &mut run, 4);
+    assert_eq!([(); 3].map(|()| take(&mut bench)), [4, 4, 2]);
+    // Also where more is due than the device gives at once.
+    let mut bench = Bench::new("none", "delay=1ms");
+    bench.send_back(0..10);
+    assert_eq!([(); 3].map(|()| take(&mut bench)), [0; 3]);
+    bench.time.set(1000);
+    assert_eq!([(); 3].map(|()| take(&mut bench)), [4, 4, 2]);
 }
 
 #[test]
@@ -150,6 +156,25 @@ fn drops_have_names_on_both_sides() {
     let (sent, received) = (&bench.near.transmitter, &bench.near.receiver);
     assert_eq!(dropped(sent.counters(), DropReason::ImpairedLostInBurst), 5);
     assert_eq!(dropped(received.counters(), DropReason::ImpairedTooMany), 2);
+}
+
+#[test]
+fn what_a_device_inside_has_dropped_is_counted_outside_too() {
+    let none = Impairments::none();
+    let inner = Impairment::new(&none, &"loss=100%".parse().unwrap());
+    let outer = Impairment::new(&none, &none);
+    let (near, far) = memory::wire(Capabilities::ip(1500), 16);
+    let mut near = Box::new(outer.around(inner.around(near))).open().unwrap();
+    let mut far = Box::new(far).open().unwrap();
+    let mut pool = Pool::new(&Arena::new(1 << 20));
+    let mut run: Run = pool.copy_from_slice(0, &[1]).into_iter().collect();
+    far[0].transmitter.transmit(&mut run);
+    near[0].receiver.receive(&mut pool, &mut run, 1);
+    let counters = near[0].receiver.counters();
+    assert_eq!(
+        (run.len(), counters.dropped(DropReason::ImpairedLost)),
+        (0, 1)
+    );
 }
 
 #[test]

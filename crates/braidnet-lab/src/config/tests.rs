@@ -85,7 +85,7 @@ fn what_cannot_be_measured_is_refused_with_a_sentence() {
                 impair: Some(Default::default()),
                 mode: Mode::Echo,
                 transport: Transport::Udp,
-                size: 1,
+                size: 8,
                 ..TtcpConfig::default()
             },
             "a wire is impaired between two whole stacks that make it good: it needs transport tcp, and direction both or mode echo",
