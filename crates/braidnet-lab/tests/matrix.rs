@@ -194,14 +194,14 @@ fn over_a_bad_wire_every_byte_arrives() {
         "loss=1%,delay=100us",
     );
     for architecture in Architecture::UNDIVIDED {
-        for (mode, messages) in [(Mode::Bulk, 600), (Mode::Echo, 100)] {
+        for (mode, messages) in [(Mode::Bulk, 600), (Mode::Echo, 30)] {
             let config = TtcpConfig {
                 architecture,
                 processors: 2,
                 direction: Direction::Both,
                 mode,
                 messages,
-                warmup: 100,
+                warmup: 20,
                 impair: Some((there.parse().unwrap(), back.parse().unwrap())),
                 ..smoke()
             };

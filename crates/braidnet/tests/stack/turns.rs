@@ -1,9 +1,41 @@
 //! When turns are due, and on which thread.
 
 use crate::pair::{BOTH_MEDIA, PORT, Pair, read, server, text};
-use braidnet::device::Capabilities;
+use braidnet::device::impair::{Impairment, Impairments};
+use braidnet::device::{Capabilities, Device, memory};
+use braidnet::message::{Arena, Pool};
 use braidnet::stream::Next;
-use braidnet::{Duration, Event, Instant};
+use braidnet::{Duration, Event, Instant, Stack, StackConfig};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A device that holds a packet back is turned when that is due.
+#[test]
+fn a_turn_says_when_a_held_packet_is_due() {
+    let clock = Arc::new(AtomicU64::new(0));
+    let now = clock.clone();
+    let impairment = Impairment::with_clock(
+        &Impairments::none(),
+        &"delay=3ms".parse().unwrap(),
+        move || Instant::from_nanos(now.load(Ordering::Relaxed)),
+    );
+    let (here, there) = memory::wire(Capabilities::ip(1500), 16);
+    let mut there = Box::new(there).open().unwrap();
+    let config = StackConfig::new([10, 77, 0, 1].into());
+    let mut stack = Stack::new(&config, impairment.around(here)).unwrap();
+    assert_eq!(stack.turn(Instant::ZERO), Next::Idle);
+    let mut pool = Pool::new(&Arena::new(1 << 20));
+    let mut run = pool
+        .copy_from_slice(0, b"no IP packet")
+        .into_iter()
+        .collect();
+    there[0].transmitter.transmit(&mut run);
+    let due = Instant::from_millis(3);
+    assert_eq!(stack.turn(Instant::ZERO), Next::At(due));
+    clock.store(due.nanos(), Ordering::Relaxed);
+    assert_eq!(stack.turn(due), Next::Again);
+    assert_eq!(stack.turn(due), Next::Idle);
+}
 
 #[test]
 fn a_turn_says_when_the_next_is_due() {
