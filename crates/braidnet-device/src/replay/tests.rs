@@ -128,8 +128,7 @@ fn each_section_has_interfaces_of_its_own() {
         let capture = Capture::with_clock(file.clone(), 0, || 0).unwrap();
         capture.interface("tap", &ETHERNET);
         capture.flush().unwrap();
-        let bytes = file.0.lock().clone();
-        bytes
+        file.0.lock().clone()
     };
     // The first section's only interface is an Ethernet, the second's is not.
     let records = all(&[ethernet, captured(2, 0)].concat()).unwrap();
