@@ -43,7 +43,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Compare(compare::Compare),
-    Ttcp(ttcp::Ttcp),
+    Ttcp(Box<ttcp::Ttcp>),
     Serve(Box<serve::Serve>),
     Relay(Box<relay::Relay>),
     Replay(replay::Replay),

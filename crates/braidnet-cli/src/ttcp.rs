@@ -120,10 +120,10 @@ impl Ttcp {
             span: self.span,
             impair: match (&self.impair, &self.impair_back) {
                 (None, None) => None,
-                (there, back) => Some((
+                (there, back) => Some(Box::new((
                     there.clone().unwrap_or_default(),
                     back.clone().unwrap_or_default(),
-                )),
+                ))),
             },
             ..self.knobs.config()
         }

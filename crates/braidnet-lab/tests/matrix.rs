@@ -202,7 +202,7 @@ fn over_a_bad_wire_every_byte_arrives() {
                 mode,
                 messages,
                 warmup: 20,
-                impair: Some((there.parse().unwrap(), back.parse().unwrap())),
+                impair: Some(Box::new((there.parse().unwrap(), back.parse().unwrap()))),
                 ..smoke()
             };
             let result = run(&config).unwrap();

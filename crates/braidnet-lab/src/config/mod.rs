@@ -67,7 +67,7 @@ pub struct TtcpConfig {
     pub mode: Mode,
     /// What the wire between two whole stacks does to packets: to those with messages, from who sends or asks, and to those that go
     /// back. It needs TCP, and direction both or mode echo.
-    pub impair: Option<(Impairments, Impairments)>,
+    pub impair: Option<Box<(Impairments, Impairments)>>,
     /// How long a module on top of the stack that receives works on each message, outside every perimeter and in no order: at most
     /// 10 ms, and none by default. It is real work that fills about this time, found out once at the start.
     pub work: Duration,

@@ -142,7 +142,7 @@ fn two_stacks(
     // Around the end of who sends or asks: what that sends goes there.
     let far_end: Box<dyn Device> = match &config.impair {
         None => Box::new(far_end),
-        Some((there, back)) => Box::new(Impairment::new(there, back).around(far_end)),
+        Some(wire) => Box::new(Impairment::new(&wire.0, &wire.1).around(far_end)),
     };
 
     let near = near.stack(
