@@ -408,4 +408,52 @@ scripts! {
         <- fin(1, 2);
         -> ack(2, 2);
     }
+
+    /// A probe of silence is not sent while data waits for an acknowledgment (RFC 9293 §3.8.4, MUST-26).
+    rfc9293_3_8_4_no_keepalive_while_data_is_under_way on both {
+        opened by syn(0).mss(1000);
+        host.keepalive(1, 1, 3);
+        host.send(100);
+        -> data(1, 1, 100);
+        after 200.ms();
+        -> data(1, 1, 100);
+        after 400.ms();
+        -> data(1, 1, 100);
+        after 800.ms();
+        -> data(1, 1, 100);
+        <- ack(1, 101);
+    }
+
+    /// Without being asked to, nobody probes (MUST-25).
+    rfc9293_3_8_4_no_keepalive_unless_asked_for on ours("two hours and more are long") {
+        opened by syn(0);
+        nothing for 10_000.s();
+        <- data(1, 1, 10);
+        within 500.ms();
+        -> ack(1, 11);
+    }
+
+    /// FIN-WAIT-2 of a connection that nobody has ends (RFC 9293 §3.6; 60 seconds, as on Linux).
+    rfc9293_3_6_fin_wait_2_that_nobody_has_ends on ours("a minute is long") {
+        opened by syn(0);
+        host.close();
+        -> fin(1, 1);
+        <- ack(1, 2);
+        after 61.s();
+        <- fin(1, 2);
+        -> rst(2);
+    }
+
+    /// FIN-WAIT-2 of one that reads does not.
+    rfc9293_3_6_fin_wait_2_of_who_reads_stays on ours("ten minutes are long") {
+        opened by syn(0);
+        host.shutdown_write();
+        -> fin(1, 1);
+        <- ack(1, 2);
+        after 600.s();
+        <- data(1, 2, 10);
+        within 500.ms();
+        -> ack(2, 11);
+        host.recv(50) == 10;
+    }
 }

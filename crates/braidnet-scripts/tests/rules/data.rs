@@ -336,4 +336,53 @@ scripts! {
         <- ack(301, 501);
         host.recv(1000) == 300;
     }
+
+    /// Part of a segment that has come before is reported as that part (RFC 2883 §4.2.1).
+    rfc2883_4_2_1_partial_duplicate_is_reported on both {
+        opened by syn(0).mss(1460).sack_ok();
+        <- data(1, 1, 100);
+        within 500.ms();
+        -> ack(1, 101);
+        <- data(51, 1, 100);
+        within 500.ms();
+        -> ack(1, 151).sack(&[(51, 101)]);
+    }
+
+    /// A duplicate is reported once (RFC 2883 §4, step 1).
+    rfc2883_4_duplicate_is_reported_once on both {
+        opened by syn(0).mss(1460).sack_ok();
+        <- data(1, 1, 100);
+        within 500.ms();
+        -> ack(1, 101);
+        <- data(1, 1, 100);
+        -> ack(1, 101).sack(&[(1, 101)]);
+        <- data(201, 1, 100);
+        -> ack(1, 101).sack(&[(201, 301)]);
+    }
+
+    /// Three blocks and timestamps are all that there is room for (RFC 2018 §3).
+    rfc2018_3_three_blocks_beside_timestamps on both {
+        opened by syn(0).mss(1460).sack_ok().ts(100);
+        <- data(101, 1, 100).ts(110);
+        -> ack(1, 1).sack(&[(101, 201)]);
+        <- data(301, 1, 100).ts(110);
+        -> ack(1, 1).sack(&[(301, 401), (101, 201)]);
+        <- data(501, 1, 100).ts(110);
+        -> ack(1, 1).sack(&[(501, 601), (301, 401), (101, 201)]);
+        <- data(701, 1, 100).ts(110);
+        -> ack(1, 1).sack(&[(701, 801), (501, 601), (301, 401)]);
+    }
+
+    /// Without timestamps there is room for four.
+    rfc2018_3_four_blocks_without_timestamps on both {
+        opened by syn(0).mss(1460).sack_ok();
+        <- data(101, 1, 100);
+        -> ack(1, 1);
+        <- data(301, 1, 100);
+        -> ack(1, 1);
+        <- data(501, 1, 100);
+        -> ack(1, 1);
+        <- data(701, 1, 100);
+        -> ack(1, 1).sack(&[(701, 801), (501, 601), (301, 401), (101, 201)]);
+    }
 }

@@ -238,4 +238,60 @@ scripts! {
         host.recv(10) fails ETIMEDOUT;
         host.recv(10) == 0;
     }
+
+    /// The tail is probed after two round trips (RFC 8985 §7.2), with its last segment (§7.3).
+    rfc8985_7_3_tail_is_probed on both {
+        opened by syn(0).mss(1000).sack_ok();
+        host.nodelay(true);
+        host.send(3000);
+        -> data(1, 1, 1000);
+        -> data(1001, 1, 1000);
+        -> data(2001, 1, 1000);
+        within 150.ms();
+        -> data(2001, 1, 1000);
+        <- ack(1, 3001);
+        nothing for 300.ms();
+    }
+
+    /// One segment above, and a quarter of a round trip later the one below is lost (RFC 8985 §6.2).
+    rfc8985_6_2_loss_is_told_by_time on both {
+        opened by syn(0).mss(1000).sack_ok();
+        host.nodelay(true);
+        host.send(2000);
+        -> data(1, 1, 1000);
+        -> data(1001, 1, 1000);
+        after 8.ms();
+        <- ack(1, 1).sack(&[(1001, 2001)]);
+        within 100.ms();
+        -> data(1, 1, 1000);
+        <- ack(1, 2001);
+        nothing for 250.ms();
+    }
+
+    /// What comes late but within that time was only late, and nothing goes again.
+    rfc8985_6_2_late_within_the_window_is_no_loss on ours("a real clock is too coarse for it") {
+        opened by syn(0).mss(1000).sack_ok();
+        host.nodelay(true);
+        host.send(2000);
+        -> data(1, 1, 1000);
+        -> data(1001, 1, 1000);
+        after 10.ms();
+        <- ack(1, 1).sack(&[(1001, 2001)]);
+        after 1.ms();
+        <- ack(1, 2001);
+        nothing for 500.ms();
+    }
+
+    /// A block that is not of what is under way is nothing (RFC 2018 §8, RFC 9293 §3.10.7.4).
+    rfc2018_8_blocks_of_nothing_are_ignored on both {
+        opened by syn(0).mss(1000).sack_ok();
+        host.nodelay(true);
+        host.send(1000);
+        -> data(1, 1, 1000);
+        <- ack(1, 1).sack(&[(5001, 6001)]);
+        <- ack(1, 1).sack(&[(900, 100)]);
+        <- ack(1, 1).sack(&[(-500, -100)]);
+        nothing for 50.ms();
+        <- ack(1, 1001);
+    }
 }

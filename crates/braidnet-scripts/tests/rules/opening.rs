@@ -325,4 +325,28 @@ scripts! {
         <- ack(1, 1);
         -> rst_ack(1, 1);
     }
+
+    /// R2 of a SYN: three minutes at least (RFC 9293 §3.8.3, MUST-23), and then it says so.
+    rfc9293_3_8_3_syn_gives_up_after_three_minutes on ours("minutes are long") {
+        host.connect() fails EINPROGRESS;
+        -> syn(0);
+        after 1.s();
+        -> syn(0);
+        after 2.s();
+        -> syn(0);
+        after 4.s();
+        -> syn(0);
+        after 8.s();
+        -> syn(0);
+        after 16.s();
+        -> syn(0);
+        after 32.s();
+        -> syn(0);
+        after 60.s();
+        -> syn(0);
+        nothing for 59.s();
+        host.connect() fails EALREADY;
+        nothing for 3.s();
+        host.connect() fails ETIMEDOUT;
+    }
 }
