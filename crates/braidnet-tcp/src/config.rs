@@ -19,6 +19,9 @@ pub struct Config {
     pub maximum_segment: u16,
     /// How the congestion window grows and shrinks.
     pub congestion: CongestionControl,
+    /// Whether what the congestion window allows is spread over the round trip instead of leaving at once: twice the window in a
+    /// round trip in slow start, 1.2 times of it afterwards. [`Tcb::deadline`](crate::Tcb::deadline) then says when more may leave.
+    pub pacing: bool,
     /// Whether a small segment waits until everything before it is acknowledged (RFC 9293 §3.7.4).
     pub nagle: bool,
     /// Whether timestamps are offered and agreed to (RFC 7323 §3).
@@ -104,6 +107,7 @@ impl Default for Config {
             send_buffer_bytes: 256 * 1024,
             maximum_segment: u16::MAX,
             congestion: CongestionControl::Cubic,
+            pacing: false,
             nagle: true,
             timestamps: true,
             sack: true,

@@ -44,6 +44,7 @@ pub mod isn;
 #[cfg(test)]
 mod loopback;
 mod output;
+mod pacing;
 mod reasons;
 mod reassembly;
 mod receiver;

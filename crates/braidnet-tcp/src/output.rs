@@ -168,7 +168,7 @@ impl<P: Payload> Tcb<P> {
         if self.receiver.bare_acks > 0 {
             return Some((self.bare_ack(now), None));
         }
-        if let Some(hole) = self.sender.next_lost() {
+        if let Some(hole) = self.sender.next_lost(now) {
             return Some(self.again(now, hole, outlet));
         }
         if let Some(tail) = self.sender.take_tail_probe() {
@@ -178,7 +178,7 @@ impl<P: Payload> Tcb<P> {
         if octets > 0 {
             return Some(self.new_segment(now, octets, outlet));
         }
-        if let Some(hole) = self.sender.next_perhaps_lost() {
+        if let Some(hole) = self.sender.next_perhaps_lost(now) {
             return Some(self.again(now, hole, outlet));
         }
         self.poll_rest(now, outlet)

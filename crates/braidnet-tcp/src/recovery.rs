@@ -454,7 +454,7 @@ impl Sender {
     }
 
     /// The next sequence numbers to send again that are lost for certain (RFC 6675 §4, NextSeg rule 1).
-    pub(crate) fn next_lost(&mut self) -> Option<Hole> {
+    pub(crate) fn next_lost(&mut self, now: Instant) -> Option<Hole> {
         let Some((start, end)) = self.first_to_repeat() else {
             self.recovery.forced = false;
             return None;
@@ -467,7 +467,7 @@ impl Sender {
             }
             // What lies past a window that shrank would be thrown away (RFC 9293 §3.8.6, SHLD-15).
             let edge = self.snd_una + self.snd_wnd;
-            if start.is_at_or_after(edge) {
+            if start.is_at_or_after(edge) || self.is_held_back(now, end - start) {
                 return None;
             }
         }
@@ -487,11 +487,12 @@ impl Sender {
 
     /// With nothing lost for certain and nothing new to send: rules 3 and 4 of RFC 6675 §4, which finding losses by time leaves
     /// nothing to do for (RFC 8985 §8).
-    pub(crate) fn next_perhaps_lost(&mut self) -> Option<Hole> {
+    pub(crate) fn next_perhaps_lost(&mut self, now: Instant) -> Option<Hole> {
         let recovery = &self.recovery;
         if recovery.phase != Phase::Fast
             || recovery.by_time
             || self.pipe() + self.congestion.smss() > self.congestion.cwnd()
+            || self.is_held_back(now, self.congestion.smss())
         {
             return None;
         }
@@ -508,6 +509,11 @@ impl Sender {
         // Rule 4: the last segment in flight, once.
         self.recovery.rescued = true;
         Some(self.last_in_flight(highest))
+    }
+
+    /// Whether pacing holds back a segment of so many octets at most.
+    fn is_held_back(&mut self, now: Instant, octets: u32) -> bool {
+        self.paced && !self.may_leave(now, octets.min(self.congestion.smss()))
     }
 
     /// The last segment in flight, as far as it lies past `from`.
@@ -530,6 +536,7 @@ impl Sender {
             .depart_again(hole.start, hole.start + octets, now);
         self.recovery.forced = false;
         self.recovery.reduction.on_sent(octets);
+        self.pacing.on_sent_again(octets);
         if let Some(doubt) = &mut self.recovery.doubt {
             doubt.on_sent_again(now, octets);
         }

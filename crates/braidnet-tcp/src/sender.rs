@@ -7,6 +7,7 @@
 use crate::config::Config;
 use crate::congestion::{Acked, Congestion, Echo};
 use crate::flight::{Delivery, Flight};
+use crate::pacing::Pacing;
 use crate::recovery::Recovery;
 use crate::rtt::Rtt;
 use crate::timers::Timer;
@@ -44,6 +45,11 @@ pub(crate) struct Sender {
     pub(crate) disordered: bool,
     /// When last polled, the congestion window was what held us back.
     pub(crate) cwnd_limited: bool,
+    /// What leaves is spread over time.
+    pub(crate) paced: bool,
+    /// What may leave at once as far as that is concerned, when last asked.
+    pacing_room: u32,
+    pub(crate) pacing: Pacing,
     /// The persist timer has expired: probe.
     pub(crate) probe_due: bool,
     /// Retransmission timer while something is in flight, else the timer for zero-window probes.
@@ -101,6 +107,9 @@ impl Sender {
             abandoned: false,
             disordered: false,
             cwnd_limited: false,
+            paced: config.pacing,
+            pacing_room: u32::MAX,
+            pacing: Pacing::new(config),
             probe_due: false,
             retransmit: Timer::OFF,
             awaited: Awaited::Timeout,
@@ -196,6 +205,7 @@ impl Sender {
         self.flight.restart(self.snd_una);
         self.measured_to = self.snd_una;
         self.congestion.start(smss, lost_syn);
+        self.pacing.restart(self.snd_nxt);
         if let Some(sent) = self.handshake_sent.take() {
             self.rtt
                 .sample(now, now.nanos().saturating_sub(sent.nanos()));
@@ -483,14 +493,30 @@ impl Sender {
             self.cwnd_limited = true;
             return 0;
         }
+        if self.paced && !self.may_leave(now, octets.min(smss)) {
+            return 0;
+        }
         octets
+    }
+
+    /// Whether `octets`, a segment at most, may leave now as far as pacing is concerned.
+    #[inline(never)]
+    pub(crate) fn may_leave(&mut self, now: Instant, octets: u32) -> bool {
+        let rate = self.congestion.pacing_rate(self.rtt.srtt());
+        let smss = self.congestion.smss();
+        self.pacing_room = self.pacing.room(now, self.snd_nxt, rate, (octets, smss));
+        // The rate is the window's: it is the window that holds us back.
+        self.cwnd_limited |= self.pacing_room < octets;
+        self.pacing_room >= octets
     }
 
     /// Sequence numbers for which there is room in both windows, while nothing is out of order.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         let window = self.snd_wnd.min(self.congestion.cwnd());
-        window.saturating_sub(self.flight_size())
+        window
+            .saturating_sub(self.flight_size())
+            .min(self.pacing_room)
     }
 
     /// Whether data waits, nothing is in flight and no timer runs: the window is closed, or too silly to use.

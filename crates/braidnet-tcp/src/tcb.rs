@@ -187,6 +187,7 @@ impl<P: Payload> Tcb<P> {
     pub fn deadline(&self) -> Option<Instant> {
         self.sender
             .retransmit
+            .earliest(self.sender.pacing.timer)
             .earliest(self.receiver.delayed_ack)
             .earliest(self.connection.slow.earliest())
             .deadline()
@@ -203,6 +204,9 @@ impl<P: Payload> Tcb<P> {
             if events.contains(Events::CLOSED) {
                 return events;
             }
+        }
+        if self.sender.pacing.timer.is_due(now) {
+            self.sender.pacing.timer = Timer::OFF;
         }
         if self.receiver.delayed_ack.is_due(now) {
             self.receiver.delayed_ack = Timer::OFF;
@@ -286,6 +290,7 @@ impl<P: Payload> Tcb<P> {
         self.connection.handshake_due = false;
         self.connection.reset = None;
         self.sender.retransmit = Timer::OFF;
+        self.sender.pacing.timer = Timer::OFF;
         self.receiver.delayed_ack = Timer::OFF;
         self.receiver.discard();
         *events |= Events::CLOSED;

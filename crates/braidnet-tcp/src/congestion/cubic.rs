@@ -67,6 +67,12 @@ impl Rule for Cubic {
         self.w_max = 0.0;
         self.pending = 0;
     }
+
+    /// RFC 9438 §4.2: time counts from the beginning of the stage of congestion avoidance.
+    fn pause(&mut self) {
+        self.epoch_start = None;
+        self.pending = 0;
+    }
 }
 
 impl Cubic {
@@ -242,6 +248,73 @@ mod tests {
         run(&mut rule, &mut window, Instant::from_millis(5), 2);
         // About alpha per round trip up to the old window, 1 beyond; K would be 1.4 s.
         assert!(window.cwnd >= 10_000, "{}", window.cwnd);
+    }
+
+    /// RFC 9438 §4.8: K is 0 and W_max the window at which congestion avoidance begins.
+    #[test]
+    fn after_a_timeout_growth_is_convex() {
+        let mut rule = Cubic::default();
+        let mut window = Window {
+            cwnd: 1_000_000,
+            ssthresh: 0,
+            smss: 1000,
+        };
+        rule.reduce(&window, 1_000_000);
+        rule.restart();
+        window.cwnd = 500_000;
+        run(&mut rule, &mut window, Instant::from_millis(5), 1);
+        assert_eq!((rule.k, rule.w_max), (0.0, 500.0));
+    }
+
+    /// RFC 9438 §4.3: alpha, until the window is what it was; then as fast as Reno.
+    #[test]
+    fn the_estimate_grows_slower_up_to_the_old_window() {
+        for (w_est, grown) in [(10.0, ALPHA), (19.9, ALPHA), (20.0, 1.0), (30.0, 1.0)] {
+            let mut window = Window {
+                cwnd: 40_000,
+                ssthresh: 0,
+                smss: 1000,
+            };
+            let now = Instant::from_millis(1000);
+            let mut rule = Cubic {
+                pending: 40_000,
+                epoch_start: Some(now),
+                last_evaluation: now,
+                w_max: 40.0,
+                cwnd_prior: 20.0,
+                w_est,
+                ..Cubic::default()
+            };
+            let acked = Acked {
+                now,
+                bytes: 0,
+                srtt: RTT,
+            };
+            rule.evaluate(&mut window, acked);
+            assert!((rule.w_est - w_est - grown).abs() < 1e-9, "{w_est}");
+        }
+    }
+
+    /// RFC 9438 §4.2: after a pause the function begins anew, from where slow start ends.
+    #[test]
+    fn a_pause_begins_another_stage() {
+        let mut rule = Cubic::default();
+        let mut window = Window {
+            cwnd: 1_000_000,
+            ssthresh: 0,
+            smss: 1000,
+        };
+        window.cwnd = rule.reduce(&window, 1_000_000);
+        let now = run(&mut rule, &mut window, Instant::from_millis(5), 9);
+        rule.pause();
+        window.cwnd = 700_000;
+        run(&mut rule, &mut window, now + Duration::from_secs(60), 1);
+        // A second at the foot of the curve; at its top the old window would be back within three round trips.
+        assert!(
+            (750_000..=850_000).contains(&window.cwnd),
+            "{}",
+            window.cwnd
+        );
     }
 
     #[test]

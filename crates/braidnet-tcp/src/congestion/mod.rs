@@ -50,6 +50,9 @@ trait Rule {
 
     /// A timeout: what was known of the path is void.
     fn restart(&mut self);
+
+    /// Slow start follows after a pause: the next stage of congestion avoidance is another one.
+    fn pause(&mut self) {}
 }
 
 #[derive(Clone, Debug)]
@@ -183,7 +186,23 @@ impl Congestion {
 
     /// Nothing was sent for longer than a retransmission timeout (RFC 5681 §4.1).
     pub(crate) fn on_idle(&mut self) {
-        self.window.cwnd = self.window.cwnd.min(initial_window(self.window.smss));
+        let initial = initial_window(self.window.smss);
+        if self.window.cwnd > initial {
+            self.window.cwnd = initial;
+            self.rule.get().pause();
+        }
+    }
+
+    /// Bytes a second at which to send, where what leaves is paced: more than the window in a round trip, so that the window stays
+    /// what decides. 0 where the round trip is not known.
+    pub(crate) fn pacing_rate(&self, srtt: u64) -> u64 {
+        let hundredths = match self.is_slow_start() {
+            true => 200,
+            false => 120,
+        };
+        let bytes = u128::from(self.window.cwnd) * hundredths / 100;
+        let rate = (bytes * 1_000_000_000).checked_div(u128::from(srtt));
+        u64::try_from(rate.unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
     /// Fast recovery allows so much for now (RFC 6937 §3).

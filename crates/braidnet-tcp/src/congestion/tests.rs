@@ -173,3 +173,63 @@ fn slow_start_goes_on_where_no_queue_is_seen() {
         assert_eq!(transfer.sender.tcb.status().ssthresh, MAX_CWND, "{path:?}");
     }
 }
+
+/// RFC 9438 §4.9: all that a loss has changed comes back where there was none.
+#[test]
+fn what_was_no_loss_changes_nothing() {
+    for control in CongestionControl::ALL {
+        let mut congestion = open(control, 1000);
+        for _ in 0..2 {
+            congestion.on_loss(30_000);
+            for _ in 0..50 {
+                on_ack(&mut congestion, acked(3000));
+            }
+        }
+        let state = |congestion: &Congestion| {
+            let Window { cwnd, ssthresh, .. } = congestion.window;
+            format!("{cwnd} {ssthresh} {:?}", congestion.rule)
+        };
+        let before = state(&congestion);
+        congestion.remember();
+        congestion.on_loss(20_000);
+        assert_ne!(state(&congestion), before, "{control}");
+        congestion.take_back_loss();
+        assert_eq!(state(&congestion), before, "{control}");
+    }
+}
+
+/// Paced, no more leaves in any time than the rate makes of it and a quantum, and the path is as full as without.
+#[test]
+fn paced_transfers_leave_evenly() {
+    for control in CongestionControl::ALL {
+        let mut path = path(control, 2.0);
+        path.config.pacing = true;
+        let mut transfer = Transfer::open(path);
+        let share = transfer.share(6000);
+        assert!(share > 0.9, "{control}: {share}");
+        // Unpaced, the first window leaves at once: ten segments.
+        let first = transfer.departures[0].0;
+        let at_once: u64 = (transfer.departures.iter())
+            .take_while(|(at, _)| *at == first)
+            .map(|(_, bytes)| bytes)
+            .sum();
+        assert!(at_once <= 2 * 1448, "{control}: {at_once}");
+        // No rate is higher than twice the largest window in the shortest round trip.
+        let window = (path.bdp() + path.queue_bytes) as f64;
+        let rate = 2.4 * window / path.rtt.as_secs_f64();
+        for span in [1, 10, 100] {
+            let departures = &transfer.departures;
+            for (first, last) in departures
+                .iter()
+                .zip(&departures[span.min(departures.len())..])
+            {
+                let seconds = last.0.since(first.0).as_secs_f64();
+                let bytes = 1448.0 * (span + 1) as f64;
+                assert!(
+                    bytes <= rate * seconds + 65_536.0,
+                    "{control}: {bytes} in {seconds} s"
+                );
+            }
+        }
+    }
+}

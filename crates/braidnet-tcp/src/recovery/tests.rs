@@ -354,3 +354,17 @@ fn what_waits_behind_a_hole_measures_no_round_trip() {
     let after = host.end.tcb.status();
     assert_eq!((before.srtt, before.rto), (after.srtt, after.rto));
 }
+
+/// RFC 5681 §3.1: what proportional rate reduction allows for the moment is no measure of the path.
+#[test]
+fn a_timeout_amid_fast_recovery_cuts_what_that_led_to() {
+    let mut host = ten_in_flight(true, 10_000);
+    host.arrive(&sack(0, &[(7000, 10_000)]));
+    assert_eq!(starts(&host.sent())[0], 0);
+    let status = host.end.tcb.status();
+    assert_eq!((status.ssthresh, status.recovering), (5000, true));
+    assert!(status.cwnd < 5000, "{}", status.cwnd);
+    host.wait(Duration::from_secs(1));
+    let status = host.end.tcb.status();
+    assert_eq!((status.ssthresh, status.cwnd), (2500, 1000));
+}
