@@ -157,11 +157,11 @@ fn what_cannot_be_is_refused_with_a_sentence_and_2() {
         ),
         (
             &["ttcp", "--congestion", "newreno"],
-            "[possible values: cubic, new-reno]",
+            "[possible values: cubic, new-reno, bbr]",
         ),
         (
             &["serve", "--congestion", "newreno"],
-            "[possible values: cubic, new-reno]",
+            "[possible values: cubic, new-reno, bbr]",
         ),
         (&["ttcp", "--checksum", "maybe"], "invalid value 'maybe'"),
         (&["ttcp", "--size", "4Q"], "no unit is called `Q`"),

@@ -20,7 +20,7 @@ pub struct Config {
     /// How the congestion window grows and shrinks.
     pub congestion: CongestionControl,
     /// Whether what the congestion window allows is spread over the round trip instead of leaving at once: twice the window in a
-    /// round trip in slow start, 1.2 times of it afterwards. [`Tcb::deadline`](crate::Tcb::deadline) then says when more may leave.
+    /// round trip in slow start, 1.2 times of it afterwards; at the rate of the model where there is one, whether asked for or not. [`Tcb::deadline`](crate::Tcb::deadline) then says when more may leave.
     pub pacing: bool,
     /// Whether a small segment waits until everything before it is acknowledged (RFC 9293 §3.7.4).
     pub nagle: bool,
@@ -163,17 +163,24 @@ pub enum CongestionControl {
     Cubic,
     /// NewReno (RFC 5681, RFC 6582).
     NewReno,
+    /// A model of the path, after BBR version 3 (draft-ietf-ccwg-bbr). What leaves is paced.
+    Bbr,
 }
 
 impl CongestionControl {
     /// Every rule.
-    pub const ALL: [CongestionControl; 2] = [CongestionControl::Cubic, CongestionControl::NewReno];
+    pub const ALL: [CongestionControl; 3] = [
+        CongestionControl::Cubic,
+        CongestionControl::NewReno,
+        CongestionControl::Bbr,
+    ];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             CongestionControl::Cubic => "cubic",
             CongestionControl::NewReno => "new-reno",
+            CongestionControl::Bbr => "bbr",
         }
     }
 }
@@ -186,7 +193,7 @@ impl fmt::Display for CongestionControl {
 
 /// A word that names no congestion control.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no congestion control is called {0:?}; there are cubic and new-reno")]
+#[error("no congestion control is called {0:?}; there are cubic, new-reno and bbr")]
 pub struct UnknownCongestionControl(String);
 
 impl FromStr for CongestionControl {

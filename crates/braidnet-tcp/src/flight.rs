@@ -112,6 +112,8 @@ pub(crate) struct Flight {
     arrived: u32,
     /// Octets that are thought lost.
     lost: u32,
+    /// Octets ever found lost, less those that were not after all, counted round and round.
+    ever_lost: u32,
     /// Nothing before it is thought lost.
     lost_from: SeqNumber,
     most_pieces: usize,
@@ -126,6 +128,7 @@ impl Flight {
             front,
             arrived: 0,
             lost: 0,
+            ever_lost: 0,
             lost_from: front,
             most_pieces,
         }
@@ -249,6 +252,11 @@ impl Flight {
     /// Octets thought lost that have not left again.
     pub(crate) fn lost(&self) -> u32 {
         self.lost
+    }
+
+    /// Octets ever found lost, counted round and round.
+    pub(crate) fn ever_lost(&self) -> u32 {
+        self.ever_lost
     }
 
     /// Octets thought to be in the network: `pipe` of RFC 6675 §4.
@@ -388,6 +396,7 @@ impl Flight {
             if piece.fate == Fate::Flying && is_lost(piece) {
                 piece.fate = Fate::Lost;
                 self.lost += piece.end - start;
+                self.ever_lost = self.ever_lost.wrapping_add(piece.end - start);
                 self.lost_from = self.lost_from.earliest(start);
                 first.get_or_insert(at);
             }
@@ -405,6 +414,7 @@ impl Flight {
                 piece.fate = Fate::Flying;
             }
         }
+        self.ever_lost = self.ever_lost.wrapping_sub(self.lost);
         self.lost = 0;
         self.lost_from = self.end();
         self.gather(0, self.pieces.len());

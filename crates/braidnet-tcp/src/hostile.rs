@@ -86,7 +86,8 @@ fn run(seed: u64) {
     let config = Config {
         receive_buffer_bytes: [1, 3000, 65536, 1 << 20][random.below(4) as usize],
         send_buffer_bytes: [1, 100_000][random.below(2) as usize],
-        congestion: CongestionControl::ALL[random.below(2) as usize],
+        congestion: CongestionControl::ALL
+            [random.below(CongestionControl::ALL.len() as u64) as usize],
         timestamps: random.chance(500),
         sack: random.chance(800),
         keepalive: Keepalive {

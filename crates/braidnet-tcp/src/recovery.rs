@@ -176,8 +176,22 @@ impl Sender {
         self.find_losses(now, ack.sack);
         let progress = moved > 0 && self.flight.lost() <= lost_before;
         self.reduce(&heard, progress);
+        if self.modelled && heard.delivery.octets > 0 {
+            self.tell_model_of(now, &heard.delivery, ack.sack);
+        }
         self.refresh();
         report.sane
+    }
+
+    /// Without SACK, an ACK that fills a hole tells at once of what has long arrived: that is no rate.
+    fn tell_model_of(&mut self, now: Instant, delivery: &Delivery, sack: bool) {
+        let newest = match (delivery.newest_original, delivery.newest_again) {
+            (Some(one), Some(other)) if other.is_after(one) => Some(other),
+            (one, other) => one.or(other),
+        };
+        let newest = newest.filter(|_| sack || self.recovery.phase == Phase::Open);
+        let once = newest.is_some() && newest == delivery.newest_original;
+        self.tell_model(now, delivery.octets, (newest.map(|newest| newest.at), once));
     }
 
     /// SND.UNA moves, possibly past a probe's octet.
@@ -196,7 +210,7 @@ impl Sender {
         match self.recovery.phase {
             Phase::Open => {
                 self.recovery.left_bytes = 0;
-                if self.cwnd_limited {
+                if self.cwnd_limited && !self.modelled {
                     self.grow(now, bytes, None);
                 }
             }
@@ -213,7 +227,7 @@ impl Sender {
                 self.recovery.forced = true;
             }
             // While a timeout is in doubt the window waits for the answer.
-            Phase::Timeout if self.is_probing_timeout() => {}
+            Phase::Timeout if self.is_probing_timeout() || self.modelled => {}
             // A hole that closes acknowledges at once what lay behind it: not more than that says (RFC 3465 §2.3).
             Phase::Timeout => {
                 let most = 2 * self.congestion.smss();
@@ -340,7 +354,7 @@ impl Sender {
         recovery.by_sack = sack;
         recovery.tail = TailProbe::default();
         recovery.reduction = Reduction::begin(flight_size);
-        if sack {
+        if sack && !self.modelled {
             // What may leave now beyond the first is what ACKs will say.
             self.congestion.reduce_to(self.flight.flying());
         }
@@ -532,6 +546,9 @@ impl Sender {
 
     /// Accounts for so many sequence numbers of a hole that leave again.
     pub(crate) fn on_retransmitted(&mut self, now: Instant, hole: Hole, octets: u32) {
+        if self.modelled {
+            self.congestion.on_departure(now, self.pipe());
+        }
         self.flight
             .depart_again(hole.start, hole.start + octets, now);
         self.recovery.forced = false;

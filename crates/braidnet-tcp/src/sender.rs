@@ -5,7 +5,7 @@
 //! something waits with nothing in flight, either it is sent or the timer is armed to probe.
 
 use crate::config::Config;
-use crate::congestion::{Acked, Congestion, Echo};
+use crate::congestion::{Acked, Arrived, Congestion, Echo};
 use crate::flight::{Delivery, Flight};
 use crate::pacing::Pacing;
 use crate::recovery::Recovery;
@@ -45,6 +45,8 @@ pub(crate) struct Sender {
     pub(crate) disordered: bool,
     /// When last polled, the congestion window was what held us back.
     pub(crate) cwnd_limited: bool,
+    /// A model of the path decides what may leave: it hears of every ACK.
+    pub(crate) modelled: bool,
     /// What leaves is spread over time.
     pub(crate) paced: bool,
     /// What may leave at once as far as that is concerned, when last asked.
@@ -90,6 +92,8 @@ pub(crate) enum Awaited {
 
 impl Sender {
     pub(crate) fn new(config: &Config, iss: SeqNumber, mss: u16) -> Sender {
+        let congestion = Congestion::new(config, u32::from(mss).max(1));
+        let modelled = congestion.is_model();
         Sender {
             snd_una: iss,
             snd_nxt: iss,
@@ -106,8 +110,9 @@ impl Sender {
             fin_queued: false,
             abandoned: false,
             disordered: false,
-            cwnd_limited: false,
-            paced: config.pacing,
+            cwnd_limited: modelled,
+            modelled,
+            paced: config.pacing || modelled,
             pacing_room: u32::MAX,
             pacing: Pacing::new(config),
             probe_due: false,
@@ -115,7 +120,7 @@ impl Sender {
             awaited: Awaited::Timeout,
             armed_at: Instant::ZERO,
             tail_probes: false,
-            congestion: Congestion::new(config, u32::from(mss).max(1)),
+            congestion,
             rtt: Rtt::new(config),
             measured_to: iss,
             handshake_sent: None,
@@ -302,15 +307,41 @@ impl Sender {
         let srtt = self.rtt.srtt();
         let acked = Acked { now, bytes, srtt };
         if self.congestion.is_slow_start() {
-            let echo = Echo {
-                rtt: sent.map(|sent| now.nanos().saturating_sub(sent.nanos())),
-                snd_una: self.snd_una,
-                snd_nxt: self.snd_nxt,
-            };
-            self.congestion.start_slowly(acked, echo);
+            self.start_slowly(acked, sent);
         } else {
             self.congestion.avoid(acked);
         }
+    }
+
+    #[inline(never)]
+    fn start_slowly(&mut self, acked: Acked, sent: Option<Instant>) {
+        if self.modelled {
+            return self.tell_model(acked.now, acked.bytes, (sent, true));
+        }
+        let echo = Echo {
+            rtt: sent.map(|sent| acked.now.nanos().saturating_sub(sent.nanos())),
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+        };
+        self.congestion.start_slowly(acked, echo);
+    }
+
+    /// Tells the model of the path that `octets` have arrived, the last of which had left at this time, and once only or not.
+    pub(crate) fn tell_model(
+        &mut self,
+        now: Instant,
+        octets: u32,
+        (newest, once): (Option<Instant>, bool),
+    ) {
+        self.congestion.on_arrival(Arrived {
+            now,
+            octets,
+            newest,
+            once,
+            pipe: self.pipe(),
+            lost: self.flight.ever_lost(),
+            more: self.unsent() > 0 || self.flight.lost() > 0,
+        });
     }
 
     /// RFC 6298 §5.2 and §5.3: after an ACK of new data.
@@ -456,7 +487,7 @@ impl Sender {
     #[inline]
     pub(crate) fn allowance(&mut self, now: Instant) -> u32 {
         let unsent = self.unsent();
-        self.cwnd_limited = false;
+        self.cwnd_limited = self.modelled;
         if unsent == 0 {
             return 0;
         }
@@ -506,8 +537,14 @@ impl Sender {
         let smss = self.congestion.smss();
         self.pacing_room = self.pacing.room(now, self.snd_nxt, rate, (octets, smss));
         // The rate is the window's: it is the window that holds us back.
-        self.cwnd_limited |= self.pacing_room < octets;
-        self.pacing_room >= octets
+        if self.pacing_room < octets {
+            self.cwnd_limited = true;
+            return false;
+        }
+        if self.modelled {
+            self.congestion.on_departure(now, self.pipe());
+        }
+        true
     }
 
     /// Sequence numbers for which there is room in both windows, while nothing is out of order.

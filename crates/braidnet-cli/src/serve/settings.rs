@@ -113,7 +113,7 @@ pub struct Settings {
     #[arg(long, value_name = "SIZE")]
     #[serde(deserialize_with = "one")]
     pub memory: Option<Bytes>,
-    /// How the congestion window is ruled: cubic or new-reno [default: cubic]
+    /// How the congestion window is ruled: cubic, new-reno or bbr [default: cubic]
     #[arg(long, value_name = "NAME", value_parser = one_of(&CongestionControl::ALL, CongestionControl::name), hide_possible_values = true)]
     #[serde(deserialize_with = "one")]
     pub congestion: Option<CongestionControl>,
@@ -525,7 +525,7 @@ mod tests {
             (
                 "congestion = 'vegas'\n",
                 "line 1",
-                "there are cubic and new-reno",
+                "there are cubic, new-reno and bbr",
             ),
         ];
         let path =

@@ -3,17 +3,24 @@
 //! Slow start (RFC 9406), the initial window and what timeouts do are common to all rules and stand here. What differs, growth in
 //! congestion avoidance and the cut after a loss, is a [`Rule`]'s. Recovery itself, which segments are sent again and
 //! when, is the sender's.
+//!
+//! A model of the path ([`Bbr`]) is no such rule: it hears of all that arrives and is lost, and sets window and rate by that. To it
+//! nothing that stands here applies but what a timeout does.
 
+mod bbr;
 mod cubic;
 mod new_reno;
 #[cfg(test)]
 mod path;
+mod rate;
 mod slow_start;
 #[cfg(test)]
 mod tests;
 
 use crate::config::{Config, CongestionControl};
 use crate::timers::nanos;
+pub(crate) use bbr::Arrived;
+use bbr::Bbr;
 use braidnet_wire::time::Instant;
 use cubic::Cubic;
 use new_reno::NewReno;
@@ -59,13 +66,16 @@ trait Rule {
 enum AnyRule {
     Cubic(Cubic),
     NewReno(NewReno),
+    Model(Box<Bbr>),
 }
 
 impl AnyRule {
-    fn get(&mut self) -> &mut dyn Rule {
+    /// The rule by which losses move the window, if that is what moves it.
+    fn by_loss(&mut self) -> Option<&mut dyn Rule> {
         match self {
-            AnyRule::Cubic(rule) => rule,
-            AnyRule::NewReno(rule) => rule,
+            AnyRule::Cubic(rule) => Some(rule),
+            AnyRule::NewReno(rule) => Some(rule),
+            AnyRule::Model(_) => None,
         }
     }
 }
@@ -82,19 +92,26 @@ pub(crate) struct Congestion {
 
 impl Congestion {
     pub(crate) fn new(config: &Config, smss: u32) -> Congestion {
-        let window = Window {
-            cwnd: initial_window(smss),
-            ssthresh: MAX_CWND,
-            smss,
-        };
+        let granularity = nanos(config.clock_granularity);
         let rule = match config.congestion {
             CongestionControl::Cubic => AnyRule::Cubic(Cubic::default()),
             CongestionControl::NewReno => AnyRule::NewReno(NewReno::default()),
+            CongestionControl::Bbr => AnyRule::Model(Box::new(Bbr::new(granularity))),
+        };
+        // A model has no use for a threshold: to the fast path it is always in slow start.
+        let ssthresh = match rule {
+            AnyRule::Model(_) => u32::MAX,
+            _ => MAX_CWND,
+        };
+        let window = Window {
+            cwnd: initial_window(smss),
+            ssthresh,
+            smss,
         };
         Congestion {
             window,
             rule,
-            slow_start: SlowStart::new(nanos(config.clock_granularity)),
+            slow_start: SlowStart::new(granularity),
             before: None,
         }
     }
@@ -156,29 +173,40 @@ impl Congestion {
         match &mut self.rule {
             AnyRule::Cubic(rule) => rule.avoid(&mut self.window, acked),
             AnyRule::NewReno(rule) => rule.avoid(&mut self.window, acked),
+            AnyRule::Model(_) => {}
         }
         self.window.cwnd = self.window.cwnd.min(MAX_CWND);
     }
 
     /// Fast retransmit found a loss (RFC 5681 §3.2 step 2, RFC 6675 §5 step 4.2): both variables are cut.
     pub(crate) fn on_loss(&mut self, flight_size: u32) {
-        self.window.ssthresh = self.reduced(flight_size);
-        self.window.cwnd = self.window.ssthresh;
+        if let Some(ssthresh) = self.reduced(flight_size) {
+            self.window.ssthresh = ssthresh;
+            self.window.cwnd = ssthresh;
+        }
     }
 
     /// A retransmission timeout (RFC 5681 §3.1). `first` is false if the segment had been sent again by a timeout
     /// before: then `ssthresh` stays.
     pub(crate) fn on_timeout(&mut self, flight_size: u32, first: bool) {
-        if first {
-            self.window.ssthresh = self.reduced(flight_size);
+        if let AnyRule::Model(model) = &mut self.rule {
+            return model.on_timeout(&mut self.window);
         }
-        self.rule.get().restart();
+        if first && let Some(ssthresh) = self.reduced(flight_size) {
+            self.window.ssthresh = ssthresh;
+        }
+        if let Some(rule) = self.rule.by_loss() {
+            rule.restart();
+        }
         self.window.cwnd = self.window.smss;
     }
 
     /// Fast recovery without SACK is over (RFC 6582 §3.2 step 3, option 1): no burst, whatever was in flight. With SACK,
     /// the window was kept to all along (RFC 6675 §5).
     pub(crate) fn on_recovered(&mut self, flight_size: u32) {
+        if self.is_model() {
+            return;
+        }
         let smss = self.window.smss;
         let calm = flight_size.max(smss).saturating_add(smss);
         self.window.cwnd = self.window.ssthresh.min(calm);
@@ -187,15 +215,20 @@ impl Congestion {
     /// Nothing was sent for longer than a retransmission timeout (RFC 5681 §4.1).
     pub(crate) fn on_idle(&mut self) {
         let initial = initial_window(self.window.smss);
-        if self.window.cwnd > initial {
+        if self.window.cwnd > initial
+            && let Some(rule) = self.rule.by_loss()
+        {
             self.window.cwnd = initial;
-            self.rule.get().pause();
+            rule.pause();
         }
     }
 
     /// Bytes a second at which to send, where what leaves is paced: more than the window in a round trip, so that the window stays
     /// what decides. 0 where the round trip is not known.
     pub(crate) fn pacing_rate(&self, srtt: u64) -> u64 {
+        if let AnyRule::Model(model) = &self.rule {
+            return model.pacing_rate(&self.window, srtt);
+        }
         let hundredths = match self.is_slow_start() {
             true => 200,
             false => 120,
@@ -205,6 +238,26 @@ impl Congestion {
         u64::try_from(rate.unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
+    /// Whether a model of the path decides: then it is to hear of all that [leaves](Congestion::on_departure) and
+    /// [arrives](Congestion::on_arrival).
+    pub(crate) fn is_model(&self) -> bool {
+        matches!(self.rule, AnyRule::Model(_))
+    }
+
+    /// Something leaves now or may, with `pipe` bytes on their way.
+    pub(crate) fn on_departure(&mut self, now: Instant, pipe: u32) {
+        if let AnyRule::Model(model) = &mut self.rule {
+            model.on_departure(now, pipe);
+        }
+    }
+
+    /// Something has arrived.
+    pub(crate) fn on_arrival(&mut self, arrived: Arrived) {
+        if let AnyRule::Model(model) = &mut self.rule {
+            model.on_ack(&mut self.window, arrived);
+        }
+    }
+
     /// Fast recovery allows so much for now (RFC 6937 §3).
     pub(crate) fn reduce_to(&mut self, bytes: u32) {
         self.window.cwnd = bytes.min(MAX_CWND);
@@ -212,16 +265,24 @@ impl Congestion {
 
     /// Fast recovery is over: the window is where it was to go.
     pub(crate) fn end_reduction(&mut self) {
-        self.window.cwnd = self.window.ssthresh;
+        if !self.is_model() {
+            self.window.cwnd = self.window.ssthresh;
+        }
     }
 
     /// The window is about to be cut, perhaps in vain.
     pub(crate) fn remember(&mut self) {
-        self.before = Some((self.window, self.rule.clone()));
+        match &mut self.rule {
+            AnyRule::Model(model) => model.remember(&self.window),
+            rule => self.before = Some((self.window, rule.clone())),
+        }
     }
 
     /// There was no loss: all is as before.
     pub(crate) fn take_back_loss(&mut self) {
+        if let AnyRule::Model(model) = &mut self.rule {
+            model.take_back(&mut self.window);
+        }
         if let Some((window, rule)) = self.before.take() {
             self.window.ssthresh = window.ssthresh;
             self.window.cwnd = self.window.cwnd.max(window.cwnd);
@@ -232,6 +293,9 @@ impl Congestion {
     /// A timeout came too early (RFC 4015 §3.2, §3.4): with `pipe` on its way, what was just acknowledged may leave anew, an initial
     /// window of it at most, and slow start leads back to the window that was.
     pub(crate) fn take_back_timeout(&mut self, pipe: u32, acked: u32) {
+        if let AnyRule::Model(model) = &mut self.rule {
+            model.take_back(&mut self.window);
+        }
         if let Some((window, rule)) = self.before.take() {
             let initial = initial_window(self.window.smss);
             let cwnd = pipe.saturating_add(acked.min(initial));
@@ -241,11 +305,12 @@ impl Congestion {
         }
     }
 
-    fn reduced(&mut self, flight_size: u32) -> u32 {
+    /// The threshold that losses lead to, where they move the window.
+    fn reduced(&mut self, flight_size: u32) -> Option<u32> {
         // Limited transmit's segments do not count (RFC 3042 §2), nor does a window that was not used.
         let flight_size = flight_size.min(self.window.cwnd);
-        let ssthresh = self.rule.get().reduce(&self.window, flight_size);
-        ssthresh.max(2 * self.window.smss)
+        let ssthresh = self.rule.by_loss()?.reduce(&self.window, flight_size);
+        Some(ssthresh.max(2 * self.window.smss))
     }
 }
 

@@ -5,6 +5,9 @@ use super::*;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::time::Duration;
 
+/// The rules by which losses move the window.
+const BY_LOSS: [CongestionControl; 2] = [CongestionControl::Cubic, CongestionControl::NewReno];
+
 fn open(control: CongestionControl, smss: u32) -> Congestion {
     let config = Config {
         congestion: control,
@@ -52,7 +55,7 @@ fn initial_windows() {
 
 #[test]
 fn every_rule_keeps_its_bounds() {
-    for control in CongestionControl::ALL {
+    for control in BY_LOSS {
         let mut congestion = open(control, 1000);
         on_ack(&mut congestion, acked(1000));
         assert_eq!(
@@ -130,7 +133,7 @@ fn path(control: CongestionControl, queue: f64) -> Path {
 /// RFC 9406: the queue is seen to grow before it overflows, and the path is full by then.
 #[test]
 fn slow_start_ends_before_a_queue_overflows() {
-    for control in [CongestionControl::Cubic, CongestionControl::NewReno] {
+    for control in BY_LOSS {
         // The round after the one that first overfills the path sees it; five more at a quarter of the pace make three times of that.
         let path = path(control, 10.0);
         let mut transfer = Transfer::open(path);
@@ -177,7 +180,7 @@ fn slow_start_goes_on_where_no_queue_is_seen() {
 /// RFC 9438 §4.9: all that a loss has changed comes back where there was none.
 #[test]
 fn what_was_no_loss_changes_nothing() {
-    for control in CongestionControl::ALL {
+    for control in BY_LOSS {
         let mut congestion = open(control, 1000);
         for _ in 0..2 {
             congestion.on_loss(30_000);
@@ -201,7 +204,7 @@ fn what_was_no_loss_changes_nothing() {
 /// Paced, no more leaves in any time than the rate makes of it and a quantum, and the path is as full as without.
 #[test]
 fn paced_transfers_leave_evenly() {
-    for control in CongestionControl::ALL {
+    for control in BY_LOSS {
         let mut path = path(control, 2.0);
         path.config.pacing = true;
         let mut transfer = Transfer::open(path);
@@ -232,4 +235,47 @@ fn paced_transfers_leave_evenly() {
             }
         }
     }
+}
+
+/// A bottleneck of 10 Mbit/s and 40 ms under a model of it.
+fn modelled(queue: f64, loss: u64) -> Path {
+    let mut path = Path {
+        rate: 10_000_000,
+        rtt: Duration::from_millis(40),
+        loss,
+        ..path(CongestionControl::Bbr, 0.0)
+    };
+    path.queue_bytes = (path.bdp() as f64 * queue) as u64;
+    path
+}
+
+/// The path is full whatever its queue, and a long queue is not used up.
+#[test]
+fn a_model_fills_the_path_and_not_its_queue() {
+    for (queue, loss) in [(0.5, 0), (1.0, 0), (10.0, 0), (1.0, 10), (10.0, 10)] {
+        let path = modelled(queue, loss);
+        let mut transfer = Transfer::open(path);
+        let starting = transfer.share(2000);
+        transfer.longest_queue = 0;
+        let share = transfer.share(18_000);
+        let queued = transfer.longest_queue as f64 / path.bdp() as f64;
+        let status = transfer.sender.tcb.status();
+        println!(
+            "queue {queue}, loss {loss}: {starting:.3}, {share:.3}, {queued:.2}, {} lost, {} overflowed, {status:?}",
+            transfer.lost, transfer.overflowed
+        );
+        assert!(starting > 0.7, "queue {queue}, loss {loss}: {starting}");
+        assert!(share > 0.9, "queue {queue}, loss {loss}: {share}");
+        assert!(queued < 1.5, "queue {queue}, loss {loss}: {queued}");
+    }
+}
+
+/// What a loss-based rule makes of the same loss.
+#[test]
+fn a_model_is_not_misled_by_random_loss() {
+    let by_model = Transfer::open(modelled(1.0, 10)).share(20_000);
+    let mut path = modelled(1.0, 10);
+    path.config.congestion = CongestionControl::NewReno;
+    let by_loss = Transfer::open(path).share(20_000);
+    assert!(by_model > by_loss + 0.1, "{by_model} against {by_loss}");
 }

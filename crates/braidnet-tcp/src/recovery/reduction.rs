@@ -57,7 +57,7 @@ impl Reduction {
 impl Sender {
     /// The window after an ACK in fast recovery by SACK; `progress` as for [`Reduction::room`].
     pub(super) fn reduce(&mut self, heard: &Heard, progress: bool) {
-        if self.recovery.phase != Phase::Fast || !self.recovery.by_sack {
+        if self.recovery.phase != Phase::Fast || !self.recovery.by_sack || self.modelled {
             return;
         }
         let pipe = self.pipe();
