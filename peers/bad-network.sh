@@ -62,10 +62,10 @@ ip netns add "$RIGHT"
 started+=($!)
 in_right sysctl -qw net.ipv4.ip_forward=1
 # Linux sends from the right, by the congestion control of the same name (TCP_CONGESTION is option 13 of level 6).
-in_right socat -u /dev/zero "TCP-LISTEN:9100,fork,reuseaddr,setsockopt-string=6:13:$CONTROL" 2>/dev/null &
+ip netns exec "$RIGHT" socat -u /dev/zero "TCP-LISTEN:9100,fork,reuseaddr,setsockopt-string=6:13:$CONTROL" 2>/dev/null &
 started+=($!)
 # So does braidnet, one hop behind.
-in_right "$BRAIDNET" serve --tun bns --host 10.92.0.1/24 --address 10.92.0.2/24 --chargen 9100 >/dev/null &
+ip netns exec "$RIGHT" "$BRAIDNET" serve --tun bns --host 10.92.0.1/24 --address 10.92.0.2/24 --chargen 9100 >/dev/null &
 started+=($!)
 for _ in $(seq 100); do
     in_left ip link show bnl up 2>/dev/null | grep -q bnl && break

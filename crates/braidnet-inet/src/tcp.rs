@@ -58,10 +58,14 @@ pub struct Tcp {
     one_behind: bool,
     memory: Arc<Arena>,
     out_of_order: Arc<Allowance>,
+    growth: Arc<Allowance>,
 }
 
 /// The part of a stack's memory that may hold data out of order, over all connections.
 const OUT_OF_ORDER_PART: usize = 4;
+
+/// The part of it by which receive buffers may grow, all together, beyond what they begin with.
+const GROWTH_PART: usize = 4;
 
 /// What a connection is charged against the stack's memory for its state, in bytes, buffers apart: the engine's variables,
 /// the table's entries, and the queues that grow with use.
@@ -78,16 +82,19 @@ impl Tcp {
             one_behind: true,
             memory: Arena::new(usize::MAX),
             out_of_order: Arc::new(Allowance::new(usize::MAX)),
+            growth: Arc::new(Allowance::new(usize::MAX)),
         }
     }
 
     /// The same with every connection's state charged against `memory`; where it is used up, connections are refused by name.
-    /// All connections together keep data out of order in at most a quarter of it, so that what is missing finds room.
+    /// All connections together keep data out of order in at most a quarter of it, so that what is missing finds room, and their
+    /// receive buffers grow by a quarter of it at most.
     pub fn within(self, memory: &Arc<Arena>) -> Tcp {
         let part = memory.limit_bytes() / OUT_OF_ORDER_PART;
         Tcp {
             memory: memory.clone(),
             out_of_order: Arc::new(Allowance::new(part)),
+            growth: Arc::new(Allowance::new(memory.limit_bytes() / GROWTH_PART)),
             ..self
         }
     }

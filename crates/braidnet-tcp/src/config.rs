@@ -7,6 +7,9 @@ use core::time::Duration;
 /// The largest window that a 16-bit field and a shift of 14 can announce (RFC 7323 §2.3).
 pub const MAX_WINDOW_BYTES: u32 = 65535 << 14;
 
+/// How many times what it began with a receive buffer may become: the scale that such a window needs must let the first one be told.
+const MOST_GROWTH: u32 = 1024;
+
 /// The choices of one connection. The engine copies it at open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -17,6 +20,11 @@ pub struct Config {
     pub send_buffer_bytes: u32,
     /// Upper bound of the segment size that is announced and sent, in bytes (RFC 9293 §3.7.1); the path may ask for less.
     pub maximum_segment: u16,
+    /// Up to so many bytes the receive buffer grows where it is what holds the peer back, at most [`MAX_WINDOW_BYTES`] and 1024 times what it
+    /// begins with; it stays as it is if this is no more. The window scale that is announced has room for it.
+    pub receive_buffer_max_bytes: u32,
+    /// Up to so many bytes the send buffer grows, to twice the congestion window; it stays as it is if this is no more.
+    pub send_buffer_max_bytes: u32,
     /// How the congestion window grows and shrinks.
     pub congestion: CongestionControl,
     /// Whether what the congestion window allows is spread over the round trip instead of leaving at once: twice the window in a
@@ -105,6 +113,8 @@ impl Default for Config {
         Config {
             receive_buffer_bytes: 256 * 1024,
             send_buffer_bytes: 256 * 1024,
+            receive_buffer_max_bytes: 0,
+            send_buffer_max_bytes: 0,
             maximum_segment: u16::MAX,
             congestion: CongestionControl::Cubic,
             pacing: false,
@@ -141,6 +151,10 @@ impl Config {
         Config {
             receive_buffer_bytes: self.receive_buffer_bytes.clamp(1, MAX_WINDOW_BYTES),
             send_buffer_bytes: self.send_buffer_bytes.clamp(1, MAX_WINDOW_BYTES),
+            receive_buffer_max_bytes: (self.receive_buffer_max_bytes)
+                .min(self.receive_buffer_bytes.saturating_mul(MOST_GROWTH))
+                .min(MAX_WINDOW_BYTES),
+            send_buffer_max_bytes: self.send_buffer_max_bytes.min(MAX_WINDOW_BYTES),
             ..*self
         }
     }
@@ -148,7 +162,8 @@ impl Config {
     /// The window scale that the receive buffer needs (RFC 7323 §2.2), 0 to 14.
     pub(crate) fn wanted_shift(&self) -> u8 {
         let mut shift = 0;
-        while shift < 14 && self.receive_buffer_bytes >> shift > 65535 {
+        let most = self.receive_buffer_bytes.max(self.receive_buffer_max_bytes);
+        while shift < 14 && most >> shift > 65535 {
             shift += 1;
         }
         shift

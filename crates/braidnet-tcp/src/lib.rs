@@ -38,6 +38,7 @@ mod congestion;
 mod connection;
 mod cookie;
 mod flight;
+mod growth;
 #[cfg(test)]
 mod hostile;
 pub mod isn;

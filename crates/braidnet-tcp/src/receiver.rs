@@ -3,6 +3,7 @@
 //! It never moves the window's right edge back (RFC 9293 §3.8.6, SHLD-14), nor forward by less than what is worth it.
 
 use crate::config::Config;
+use crate::growth::Growth;
 use crate::reassembly::Reassembly;
 use crate::timers::{Timer, nanos};
 use crate::{DropReason, Payload, Sink};
@@ -52,6 +53,8 @@ pub(crate) struct Receiver<P> {
     pub(crate) rcv_up: Option<SeqNumber>,
     /// Where it stood when something last arrived, counted from RCV.NXT.
     pub(crate) urgent_mark: i32,
+    /// How far the buffer may grow.
+    pub(crate) growth: Growth,
     ts_recent_at: Instant,
     buffer_bytes: u32,
     pub(crate) irs: SeqNumber,
@@ -82,6 +85,7 @@ impl<P: Payload> Receiver<P> {
                 .reserving(config.reassembly_reserve),
             rcv_up: None,
             urgent_mark: 0,
+            growth: Growth::new(config.receive_buffer_bytes, config.receive_buffer_max_bytes),
             ts_recent_at: Instant::ZERO,
             buffer_bytes: config.receive_buffer_bytes,
             irs: SeqNumber::default(),
@@ -116,6 +120,7 @@ impl<P: Payload> Receiver<P> {
 
     /// The receive buffer is so large from now on; what has been announced stays announced.
     pub(crate) fn set_buffer(&mut self, bytes: u32) {
+        self.growth.stop();
         self.buffer_bytes = bytes;
         self.capacity = bytes.min(65535 << self.rcv_wind_shift);
         self.see_segments_of(0);
@@ -141,6 +146,12 @@ impl<P: Payload> Receiver<P> {
         self.in_order
     }
 
+    /// Most bytes that may be announced at once.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     /// Bytes handed up and not yet taken.
     pub(crate) fn buffered(&self) -> u32 {
         self.buffered
@@ -158,8 +169,29 @@ impl<P: Payload> Receiver<P> {
         }
         if !self.delayed_ack.is_armed() {
             self.delayed_ack = Timer::after(now, self.delayed_ack_ns);
+            if self.growth.goes_on && self.rcv_nxt.is_at_or_after(self.growth.round_end) {
+                self.end_round(now);
+            }
         }
         sink.deliver(payload);
+    }
+
+    /// Data flows from now on; the handshake took `rtt` nanoseconds, or 0 if that is not known.
+    pub(crate) fn begin(&mut self, now: Instant, rtt: u64) {
+        self.growth.begin(now, self.rcv_adv, rtt);
+    }
+
+    /// All has come that the window held when this round began: perhaps it was too small.
+    #[inline(never)]
+    fn end_round(&mut self, now: Instant) {
+        let limit = 65535 << self.rcv_wind_shift;
+        let keeps_up = self.buffered <= self.capacity / 2;
+        let sizes = (self.capacity, limit);
+        let capacity = self.growth.end_round(now, self.rcv_adv, sizes, keeps_up);
+        if capacity != self.capacity {
+            self.capacity = capacity;
+            self.see_segments_of(0);
+        }
     }
 
     /// Takes data that lies inside the window: in order it goes up, with what it makes whole; out of order it is kept.

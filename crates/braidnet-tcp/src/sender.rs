@@ -76,6 +76,7 @@ pub(crate) struct Sender {
     pub(crate) recovery: Recovery,
     pub(crate) flight: Flight,
     send_buffer_bytes: u32,
+    send_buffer_max_bytes: u32,
     pub(crate) iss: SeqNumber,
 }
 
@@ -134,6 +135,7 @@ impl Sender {
                 config.reassembly_reserve as usize,
             ),
             send_buffer_bytes: config.send_buffer_bytes,
+            send_buffer_max_bytes: config.send_buffer_max_bytes,
             iss,
         }
     }
@@ -176,6 +178,17 @@ impl Sender {
     pub(crate) fn set_buffer(&mut self, bytes: u32, in_use: bool) {
         let least = if in_use { self.send_buffer_bytes } else { 0 };
         self.send_buffer_bytes = bytes.max(least);
+        self.send_buffer_max_bytes = 0;
+    }
+
+    /// Lets the buffer follow the congestion window: by how many bytes it has grown.
+    #[inline]
+    pub(crate) fn take_growth(&mut self) -> u32 {
+        let wanted = self.congestion.cwnd().saturating_mul(2);
+        let wanted = wanted.min(self.send_buffer_max_bytes);
+        let grown = wanted.saturating_sub(self.send_buffer_bytes);
+        self.send_buffer_bytes += grown;
+        grown
     }
 
     /// Bytes of data in the caller's queue.

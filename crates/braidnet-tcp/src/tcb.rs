@@ -68,6 +68,12 @@ impl<P: Payload> Tcb<P> {
         self.receiver.reassembly.share(allowance);
     }
 
+    /// Lets the receive buffer grow only as far as `allowance` goes, which others share; to be called before data arrives. Without it,
+    /// [`Config::receive_buffer_max_bytes`] is all that bounds it. What was taken is given back with the connection.
+    pub fn share_growth(&mut self, allowance: &Arc<Allowance>) {
+        self.receiver.growth.share(allowance);
+    }
+
     /// SEND (RFC 9293 §3.10.2): the caller has appended so many bytes to what there is to send.
     ///
     /// False, and nothing has changed, if the user has closed, the connection is over, or more than 2^30 bytes would wait.
@@ -111,6 +117,13 @@ impl<P: Payload> Tcb<P> {
     #[inline]
     pub fn take_acked(&mut self) -> u32 {
         self.sender.take_acked()
+    }
+
+    /// Bytes by which the send buffer has grown since this was last asked, the first of them now if the congestion window has become too
+    /// large for it: as good as bytes that were acknowledged, to whoever counts the space.
+    #[inline]
+    pub fn take_send_growth(&mut self) -> u32 {
+        self.sender.take_growth()
     }
 
     /// RECEIVE (RFC 9293 §3.10.3): the application has taken so many of the bytes delivered.

@@ -23,7 +23,8 @@ pub struct StackConfig {
     pub buckets: u32,
     /// What may be held of datagrams that arrive in fragments; at most a sixteenth of the memory.
     pub reassembly: Reassembly,
-    /// How the TCP engine of every connection is set.
+    /// How the TCP engine of every connection is set. Buffers begin with 256 KiB and grow to 4 MiB where the path needs it, all receive
+    /// buffers together by a quarter of the memory.
     pub tcp: braidnet_tcp::Config,
     /// What listeners do when they are full.
     pub listening: Listening,
@@ -35,6 +36,9 @@ pub struct StackConfig {
 
 /// The part of a stack's memory that fragments may hold.
 const FRAGMENTS_PART: usize = 16;
+
+/// How large the buffers of a connection become where its path needs it: a gigabit over 32 ms.
+const GROWN_BYTES: u32 = 4 << 20;
 
 /// The secrets of a stack, made anew at every start (RFC 6528 §3).
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +78,11 @@ impl StackConfig {
             sockets: 65_536,
             buckets: 256,
             reassembly: Reassembly::default(),
-            tcp: braidnet_tcp::Config::default(),
+            tcp: braidnet_tcp::Config {
+                receive_buffer_max_bytes: GROWN_BYTES,
+                send_buffer_max_bytes: GROWN_BYTES,
+                ..braidnet_tcp::Config::default()
+            },
             listening: Listening::default(),
             batch: 64,
             secrets: Secrets::random(),

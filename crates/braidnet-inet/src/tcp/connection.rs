@@ -114,7 +114,7 @@ impl Connection {
     #[inline]
     pub(super) fn release(&mut self, acked: u32) -> bool {
         self.sending.release(acked);
-        self.unreported_space += acked;
+        self.unreported_space += acked + self.tcb.take_send_growth();
         self.unreported_space >= self.worthwhile
     }
 

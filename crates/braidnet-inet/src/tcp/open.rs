@@ -189,6 +189,7 @@ impl Tcp {
         let engine = own.as_deref().unwrap_or(&self.config.engine);
         let mut tcb = Tcb::accept_redeemed(engine, self.mss(), redeemed, offset, now);
         tcb.share_allowance(&self.out_of_order);
+        tcb.share_growth(&self.growth);
         let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
             return cx.drop(message, NO_MEMORY);
         };
@@ -260,6 +261,7 @@ impl Tcp {
         let mut tcb = Tcb::accept(engine, iss, self.mss(), &arrival.header, now);
         tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
         tcb.share_allowance(&self.out_of_order);
+        tcb.share_growth(&self.growth);
         let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
             return cx.count(NO_MEMORY, 1);
         };
@@ -325,6 +327,7 @@ impl Tcp {
         let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
         tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
         tcb.share_allowance(&self.out_of_order);
+        tcb.share_growth(&self.growth);
         let charge = self.memory.charge(CONNECTION_BYTES).ok_or(NO_MEMORY)?;
         let slot = table
             .insert(hash, tuple, |id| Connection {

@@ -83,6 +83,7 @@ impl<P: Payload> Tcb<P> {
         // What went again because the peer's SYN came, or came twice, says nothing of a loss (RFC 6928 §2, RFC 6298 §5.7).
         let lost_syn = self.sender.unanswered > 0;
         self.sender.start(now, self.connection.smss, lost_syn);
+        self.receiver.begin(now, self.sender.rtt.srtt());
         let by_time = self.connection.config.rack && self.connection.sack;
         self.sender.go_by_time(by_time);
         self.connection.handshake_due = false;

@@ -320,8 +320,19 @@ fn draw_config(random: &mut Random, weather: Weather) -> Config {
         syn_retransmissions: patient,
         syn_ack_retransmissions: patient,
         reassembly_segments: random.pick(&[8192, 8192, 64, 2]),
+        rack: random.chance(700),
+        flight_pieces: random.pick(&[8192, 8192, 64, 8]),
+        receive_buffer_max_bytes: random.pick(&[0, 0, 4 << 20]),
+        send_buffer_max_bytes: random.pick(&[0, 0, 4 << 20]),
         ..Config::default()
     }
+}
+
+/// What the receive buffer may become.
+pub fn largest_receive_buffer(config: &Config) -> u32 {
+    config
+        .receive_buffer_bytes
+        .max(config.receive_buffer_max_bytes)
 }
 
 pub fn nanos_of(duration: Duration) -> u64 {

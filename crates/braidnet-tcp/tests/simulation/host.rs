@@ -1,7 +1,7 @@
 //! A host: an engine, an application that writes, reads, pauses and closes, a clock that moves in steps, and a device
 //! that gathers packets.
 
-use crate::case::{Side, nanos_of};
+use crate::case::{Side, largest_receive_buffer, nanos_of};
 use crate::chunk::{Chunk, Ledger};
 use crate::fault::Fault;
 use crate::link::{ADDRESSES, Link, Packet};
@@ -288,6 +288,7 @@ impl Host {
             return Ok(());
         };
         self.released += tcb.take_acked() as usize;
+        tcb.take_send_growth();
         if world.damaged {
             return Ok(());
         }
@@ -422,7 +423,7 @@ impl Host {
             Law::Memory,
             what,
         )?;
-        let room = config.receive_buffer_bytes as usize;
+        let room = largest_receive_buffer(config) as usize;
         demand(bytes == 0 || bytes + unread <= room, Law::Memory, what)?;
         demand(
             pieces <= config.reassembly_segments as usize,

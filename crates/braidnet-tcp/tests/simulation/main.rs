@@ -9,7 +9,7 @@
 //! | reordering | 0 to 50 % of packets, held up by up to 300 ms |
 //! | delay | 1 ns to 200 ms each way |
 //! | rate | 50 kB/s to 5 MB/s with a queue of 3 to 60 kB, or unlimited |
-//! | buffers (windows) | 1 byte to 1 GiB |
+//! | buffers (windows) | 1 byte to 1 GiB, and what they may grow to |
 //! | MSS | 88 to 8,960 |
 //! | reads and writes | 1 byte to everything; pauses of up to 8 s |
 //! | bytes | 0 to 1,000,000 each way |
@@ -17,7 +17,7 @@
 //! | clock | steps of 1 ns to 10 ms, read up to 5 ms late |
 //! | run of segments before the engine is polled | 1 to 64 |
 //! | trains that a host takes from its engine and cuts | none (half of the hosts), 65,000 bytes, endless |
-//! | congestion control, Nagle, timestamps, SACK, window scale | each on and off, agreed on and not |
+//! | congestion control, Nagle, timestamps, SACK, RACK, window scale | each on and off, agreed on and not |
 //! | delayed ACK | 0 to 150 ms |
 //! | open and close | passive and simultaneous; either first, or both at once |
 //!

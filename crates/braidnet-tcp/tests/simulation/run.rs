@@ -1,6 +1,6 @@
 //! One run: two hosts, a link, virtual time.
 
-use crate::case::{Case, SECOND, Weather};
+use crate::case::{Case, SECOND, Weather, largest_receive_buffer};
 use crate::damage::damage;
 use crate::fault::Fault;
 use crate::host::{Host, Progress, World};
@@ -46,7 +46,7 @@ impl Run {
             Account::new(
                 side.iss,
                 random.bytes(side.bytes),
-                side.config.receive_buffer_bytes,
+                largest_receive_buffer(&side.config),
                 side.mss,
             )
         });
