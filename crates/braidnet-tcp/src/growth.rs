@@ -17,6 +17,8 @@ pub(crate) struct Growth {
     pub(crate) goes_on: bool,
     /// Where the round ends that goes on: the window's right edge when it began.
     pub(crate) round_end: SeqNumber,
+    /// Where and when it began.
+    round_begin: SeqNumber,
     round_start: Instant,
     /// The shortest round trip so far, in nanoseconds.
     shortest: u64,
@@ -32,6 +34,7 @@ impl Growth {
         Growth {
             goes_on: most_bytes > bytes,
             round_end: SeqNumber::default(),
+            round_begin: SeqNumber::default(),
             round_start: Instant::ZERO,
             shortest: u64::MAX,
             most_bytes,
@@ -51,28 +54,32 @@ impl Growth {
     }
 
     /// The first round begins; the handshake took `rtt` nanoseconds, or 0 if that is not known.
-    pub(crate) fn begin(&mut self, now: Instant, round_end: SeqNumber, rtt: u64) {
-        self.round_end = round_end;
+    pub(crate) fn begin(&mut self, now: Instant, (from, to): (SeqNumber, SeqNumber), rtt: u64) {
+        self.round_begin = from;
+        self.round_end = to;
         self.round_start = now;
         if rtt > 0 {
             self.shortest = rtt;
         }
     }
 
-    /// A window of `bytes` has come, and the next ends at `round_end`; the application `keeps_up`. How large the buffer is from now on, at
-    /// most `limit`.
+    /// All has come that the window held when the round began; the next goes from RCV.NXT to the right edge. The application has not taken
+    /// `unread` bytes yet. How large the buffer is from now on: `bytes` as before, or more, at most `limit`.
     pub(crate) fn end_round(
         &mut self,
         now: Instant,
-        round_end: SeqNumber,
+        (rcv_nxt, edge): (SeqNumber, SeqNumber),
         (bytes, limit): (u32, u32),
-        keeps_up: bool,
+        unread: u32,
     ) -> u32 {
+        let came = rcv_nxt - self.round_begin;
+        let keeps_up = unread <= came / 2 && came >= bytes / 2;
         let took = now.nanos().saturating_sub(self.round_start.nanos()).max(1);
         let held_back = took / 2 <= self.shortest;
         self.shortest = self.shortest.min(took);
         self.round_start = now;
-        self.round_end = round_end;
+        self.round_begin = rcv_nxt;
+        self.round_end = edge;
         let most = self.most_bytes.min(limit);
         if bytes >= most {
             self.goes_on = false;
@@ -151,7 +158,7 @@ mod tests {
             ..Host::plain()
         };
         let mut host = receiver(&config);
-        assert_eq!(buffer_after(&mut host, 2, 20, true), 32_000);
+        assert_eq!(buffer_after(&mut host, 2, 20, true), 16_000);
         assert_eq!(buffer_after(&mut host, 10, 20, true), 50_000);
     }
 

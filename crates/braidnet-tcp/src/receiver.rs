@@ -178,16 +178,16 @@ impl<P: Payload> Receiver<P> {
 
     /// Data flows from now on; the handshake took `rtt` nanoseconds, or 0 if that is not known.
     pub(crate) fn begin(&mut self, now: Instant, rtt: u64) {
-        self.growth.begin(now, self.rcv_adv, rtt);
+        self.growth.begin(now, (self.rcv_nxt, self.rcv_adv), rtt);
     }
 
     /// All has come that the window held when this round began: perhaps it was too small.
     #[inline(never)]
     fn end_round(&mut self, now: Instant) {
         let limit = 65535 << self.rcv_wind_shift;
-        let keeps_up = self.buffered <= self.capacity / 2;
+        let next = (self.rcv_nxt, self.rcv_adv);
         let sizes = (self.capacity, limit);
-        let capacity = self.growth.end_round(now, self.rcv_adv, sizes, keeps_up);
+        let capacity = self.growth.end_round(now, next, sizes, self.buffered);
         if capacity != self.capacity {
             self.capacity = capacity;
             self.see_segments_of(0);
