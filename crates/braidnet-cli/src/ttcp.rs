@@ -71,11 +71,12 @@ pub struct Ttcp {
     #[arg(long, value_name = "NAME", default_value_t = Span::Connection, value_parser = one_of(Span::ALL, Span::name))]
     span: Span,
 
-    /// Do this to packets with messages on the wire between two whole stacks: `braidnet relay --help` lists the words
+    /// Do this to packets with messages on the wire between two whole stacks, which loses nothing else [PLP §2.3]; `braidnet relay --help`
+    /// lists the words
     #[arg(long, value_name = "WORD=VALUE,...")]
     impair: Option<Impairments>,
 
-    /// Do this to packets that go back
+    /// Do this to packets that go back [PLP §2.3]
     #[arg(long, value_name = "WORD=VALUE,...")]
     impair_back: Option<Impairments>,
 
