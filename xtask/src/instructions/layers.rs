@@ -52,8 +52,9 @@ impl Layer {
 }
 
 /// Which files make up which layer: the first that a path begins with, behind `crates/braidnet`.
-const FILES: [(&str, Layer); 22] = [
+const FILES: [(&str, Layer); 25] = [
     ("-device/", Layer::Device),
+    ("-impair/", Layer::Device),
     ("-wire/src/checksum", Layer::Data),
     ("-wire/src/tcp", Layer::Transport),
     ("-wire/src/seq", Layer::Transport),
@@ -69,6 +70,8 @@ const FILES: [(&str, Layer); 22] = [
     ("-lab/src/content", Layer::Application),
     ("-lab/", Layer::FarEnd),
     ("-service/", Layer::Application),
+    ("-scripts/", Layer::Application),
+    ("-packetdrill/", Layer::Application),
     ("-stream/", Layer::Framework),
     ("-process/", Layer::Framework),
     ("-message/", Layer::Memory),
