@@ -186,8 +186,7 @@ fn engine(length: Length) -> Config {
     Config {
         receive_buffer_bytes: 20_000,
         send_buffer_bytes: 20_000,
-        // Its timers follow the round trip, which is shorter here than it takes to turn all processors once: which segments it sends again
-        // would tell one way of turning from another.
+        // Its timers follow the round trip, and that the way of turning: what is sent again would tell one way from another.
         rack: false,
         time_wait: Duration::from_millis(50),
         initial_rto: rto[0],
