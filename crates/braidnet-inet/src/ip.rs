@@ -1,4 +1,4 @@
-//! IP: one header off on the way up, one on on the way down, where trains of segments are cut.
+//! IP: one header off on the way up, one on on the way down, where trains of segments are cut, and datagrams longer than a packet.
 //!
 //! This host forwards nothing. Fragments go to [`Fragments`](crate::fragments::Fragments), and what that has put together comes back down from it
 //! and is turned round here.
@@ -46,6 +46,9 @@ const TRANSPORT_HEADER_LEN: usize = tcp::MIN_HEADER_LEN;
 /// The longest header.
 const MAX_HEADER_LEN: usize = 60;
 
+/// The longest payload of a datagram that has no options.
+const MAX_PAYLOAD_LEN: usize = ipv4::MAX_TOTAL_LEN - MIN_HEADER_LEN;
+
 /// The IP module. It has no core.
 pub struct Ip {
     interface: Arc<Interface>,
@@ -76,8 +79,12 @@ counters! {
         SourceIsOurs: "source_is_ours",
         /// For a protocol that nobody here speaks.
         UnknownProtocol: "unknown_protocol",
-        /// On the way down: longer than the MTU; nothing is fragmented.
+        /// On the way down: longer than the MTU, and not to be cut, or longer than any datagram.
         AboveMtu: "above_mtu",
+        /// Datagrams that left in fragments.
+        Fragmented: "fragmented",
+        /// Fragments that left.
+        FragmentsSent: "fragments_sent",
         /// On the way down: an address that is not IPv4, or that no packet can be sent to.
         BadDestination: "bad_destination",
         /// On the way down: to an address of our own.
@@ -335,8 +342,13 @@ impl Ip {
         } else {
             message.total_len()
         };
-        if let Err(reason) = self.check(message, len) {
-            return Verdict::drop(reason);
+        match self.check(message, len) {
+            Ok(()) => {}
+            // TCP's must not be cut: it is to hear where they do not fit.
+            Err(Counted::AboveMtu) if !is_uncut(&datagram) && len <= MAX_PAYLOAD_LEN => {
+                return self.cut(message, &datagram);
+            }
+            Err(reason) => return Verdict::drop(reason),
         }
         let mut header = header(&datagram, len);
         if !header.dont_fragment {
@@ -348,16 +360,38 @@ impl Ip {
         };
         ipv4::emit(&header, front);
         if self.neighbours.is_some() {
-            message.set_note(Frame {
-                hop: self.interface.next_hop(datagram.remote),
-                ether_type: ether_type::IPV4,
-                ..Frame::default()
-            });
+            message.set_note(self.frame_for(datagram.remote));
         }
         match (is_train, &self.neighbours) {
             (false, _) => Verdict::Stay,
             (true, None) => Verdict::Split(cut::cut),
             (true, Some(_)) => Verdict::Split(cut::cut_framed),
+        }
+    }
+
+    /// A datagram is to leave that is longer than a packet.
+    #[cold]
+    fn cut(&self, message: &mut Message, datagram: &Datagram) -> Verdict {
+        let pair = self.flows.pair_hash(datagram.local, datagram.remote);
+        message.set_note(fragment::Cutting {
+            datagram: *datagram,
+            frame: self.frame_for(datagram.remote),
+            identification: self.identification.next(pair),
+            // It is 65535 at most.
+            mtu: self.interface.mtu() as u16,
+        });
+        match &self.neighbours {
+            None => Verdict::Split(fragment::cut),
+            Some(_) => Verdict::Split(fragment::cut_framed),
+        }
+    }
+
+    /// Where packets for a host go on a link that has stations.
+    fn frame_for(&self, remote: Address) -> Frame {
+        Frame {
+            hop: self.interface.next_hop(remote),
+            ether_type: ether_type::IPV4,
+            ..Frame::default()
         }
     }
 
@@ -419,13 +453,18 @@ fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
         destination: remote,
         protocol,
         ttl: if ttl == 0 { DEFAULT_TTL } else { ttl },
-        // TCP cuts its segments to fit and must hear if they do not (RFC 1191 §3). A packet that may not be fragmented needs no
-        // identification (RFC 6864 §4.1).
-        dont_fragment: protocol == tcp::PROTOCOL,
+        // A packet that may not be fragmented needs no identification (RFC 6864 §4.1).
+        dont_fragment: is_uncut(datagram),
         // No more than the MTU, which is at most 65535.
         total_len: (len + MIN_HEADER_LEN) as u16,
         ..Ipv4Header::default()
     }
+}
+
+/// Whether a datagram may not be fragmented: TCP cuts its segments to fit and must hear if they do not (RFC 1191 §3).
+#[inline(always)]
+fn is_uncut(datagram: &Datagram) -> bool {
+    datagram.protocol == tcp::PROTOCOL
 }
 
 /// The upper link for datagrams of a protocol.

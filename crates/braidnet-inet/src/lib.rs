@@ -20,7 +20,6 @@
 //!   add up).
 //! - Errors that arrive are checked and counted, and no transport hears of them (RFC 1122 §4.1.3.3 and §4.2.3.9 want
 //!   them passed on): that is safe against forgers (RFC 5927), and slower to give up.
-//! - A datagram above the MTU is refused, not fragmented (RFC 791 §2.3).
 #![forbid(unsafe_code)]
 
 pub mod arp;

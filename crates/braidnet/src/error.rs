@@ -100,8 +100,8 @@ pub enum SendToError {
     /// Nobody can be reached at port 0.
     #[error("nothing can be sent to port 0")]
     PortZero,
-    /// It does not fit into one packet, and is not fragmented.
-    #[error("a datagram of {len} bytes is too long: the device's MTU leaves room for {max}")]
+    /// It is longer than any datagram.
+    #[error("a datagram of {len} bytes is too long: there is room for {max} in one")]
     TooLong {
         /// Bytes that were to be sent.
         len: usize,

@@ -81,8 +81,6 @@ pub struct Stack {
     batch: usize,
     credit_threshold: u32,
     inboxes: Inboxes,
-    /// Longest IP packet in bytes.
-    mtu: usize,
 }
 
 /// A connection of a [`Stack`].
@@ -143,7 +141,6 @@ impl Stack {
             batch: config.batch.max(1),
             credit_threshold: (config.tcp.receive_buffer_bytes / 8).max(1),
             inboxes: Inboxes::new(ports, config.memory_bytes),
-            mtu: capabilities.mtu,
             wiring,
         })
     }

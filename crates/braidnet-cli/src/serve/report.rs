@@ -178,6 +178,8 @@ const WORK: &[&str] = &[
     "icmp.time_exceeded_sent",
     "icmp.unreachable_received",
     "icmp.unreachable_sent",
+    "ip.fragmented",
+    "ip.fragments_sent",
     "order.late",
     "order.passed_over",
     "services.closed",

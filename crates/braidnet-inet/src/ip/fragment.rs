@@ -1,9 +1,12 @@
-//! Fragments: what is known of one on its way up.
+//! Fragments: what is known of one on its way up, and how a datagram is cut into them on its way down.
 
-use crate::notes::{Datagram, Fragment};
+use super::Counted;
+use crate::notes::{Datagram, Fragment, Frame};
+use crate::room;
 use braidnet_message::Message;
-use braidnet_stream::BucketId;
-use braidnet_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
+use braidnet_stream::{BucketId, Context};
+use braidnet_wire::ipv4::{self, Ipv4Header, MIN_HEADER_LEN};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The bit of an option's type that says that each fragment has it (RFC 791 §3.1).
 const COPIED: u8 = 0x80;
@@ -51,6 +54,78 @@ fn copied_of(mut options: &[u8]) -> ([u8; Fragment::MAX_COPIED], u8) {
             [_] => return (copied, copied_len as u8),
         };
     }
+}
+
+/// What IP leaves in a datagram that is to be cut.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Cutting {
+    /// The datagram, as its transport has described it.
+    pub(super) datagram: Datagram,
+    /// Where its fragments go, on a link that has stations.
+    pub(super) frame: Frame,
+    /// Names it.
+    pub(super) identification: u16,
+    /// Longest packet in bytes: 68 or more.
+    pub(super) mtu: u16,
+}
+
+/// Hands on a datagram without a header as fragments, in order (RFC 791 §3.2).
+pub(super) fn cut(datagram: Message, cx: &mut Context<'_>) {
+    cut_with(datagram, false, cx);
+}
+
+/// The same on a link with stations.
+pub(super) fn cut_framed(datagram: Message, cx: &mut Context<'_>) {
+    cut_with(datagram, true, cx);
+}
+
+fn cut_with(mut rest: Message, is_framed: bool, cx: &mut Context<'_>) {
+    let cutting = rest.note::<Cutting>();
+    let room = usize::from(cutting.mtu) - MIN_HEADER_LEN;
+    let frame = is_framed.then_some(cutting.frame);
+    let mut header = Ipv4Header {
+        identification: cutting.identification,
+        more_fragments: true,
+        ..super::header(&cutting.datagram, 0)
+    };
+    cx.count(Counted::Fragmented.counter(), 1);
+    while rest.total_len() > room {
+        // All but the last are of multiples of 8 bytes.
+        let part_len = room & !7;
+        let Some(part) = rest.split_to(part_len, cx.pool()) else {
+            // Of use to nobody without this one.
+            return cx.drop(rest, Counted::NoBuffer.counter());
+        };
+        if !send(part, &mut header, frame, cx) {
+            return drop(rest);
+        }
+        header.fragment_offset += part_len as u16;
+    }
+    header.more_fragments = false;
+    send(rest, &mut header, frame, cx);
+}
+
+/// Puts the header in front of a fragment, and hands it on; whether there was a buffer for it.
+fn send(
+    mut part: Message,
+    header: &mut Ipv4Header,
+    frame: Option<Frame>,
+    cx: &mut Context<'_>,
+) -> bool {
+    // No more than the MTU, which is at most 65535.
+    header.total_len = (part.total_len() + MIN_HEADER_LEN) as u16;
+    let Some(front) = room::prepend(&mut part, MIN_HEADER_LEN, cx.pool()) else {
+        cx.drop(part, Counted::NoBuffer.counter());
+        return false;
+    };
+    ipv4::emit(header, front);
+    if let Some(frame) = frame {
+        part.set_note(frame);
+    }
+    cx.count(Counted::FragmentsSent.counter(), 1);
+    cx.down(part);
+    true
 }
 
 #[cfg(test)]

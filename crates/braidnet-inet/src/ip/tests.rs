@@ -334,6 +334,50 @@ fn headers_are_made() {
     }
 }
 
+/// RFC 791 §3.2: fragments of multiples of 8 bytes, but the last, that name one datagram and say where they belong.
+#[test]
+fn what_is_longer_than_a_packet_leaves_in_fragments() {
+    let payload: Vec<u8> = (0..65_515).map(|index| (index * 7 / 3) as u8).collect();
+    for len in [1480, 1481, 1488, 2959, 2960, 2961, 20_000, 65_515] {
+        let mut stack = stack();
+        let payload = &payload[..len];
+        let datagram = Datagram {
+            protocol: UDP,
+            ttl: 9,
+            ..TO_PEER
+        };
+        let pieces: Vec<&[u8]> = payload.chunks(1000).collect();
+        let mut whole = Vec::new();
+        for pieces in [&[payload][..], &pieces] {
+            let sent = send(&mut stack, datagram, pieces);
+            assert_eq!(sent.len(), len.div_ceil(1480), "{len}");
+            whole.clear();
+            for (index, packet) in sent.iter().enumerate() {
+                let header = ipv4::parse(packet).unwrap();
+                assert!(packet.len() <= testing::MTU && !header.dont_fragment);
+                assert_eq!(usize::from(header.fragment_offset), whole.len());
+                assert_eq!(header.more_fragments, index + 1 < sent.len());
+                let first = ipv4::parse(&sent[0]).unwrap();
+                let like = Ipv4Header {
+                    fragment_offset: header.fragment_offset,
+                    more_fragments: header.more_fragments,
+                    total_len: header.total_len,
+                    ..first
+                };
+                assert_eq!((header, header.ttl), (like, 9));
+                whole.extend_from_slice(&packet[header.payload_range()]);
+            }
+            assert!(whole == payload, "{len}");
+        }
+        let cut = u64::from(len > 1480);
+        assert_eq!(stack.count("ip", "fragmented"), 2 * cut);
+        assert_eq!(
+            stack.count("ip", "fragments_sent"),
+            2 * cut * len.div_ceil(1480) as u64
+        );
+    }
+}
+
 #[test]
 fn identifications_of_a_pair_follow_each_other() {
     let mut stack = stack();
@@ -358,13 +402,24 @@ fn identifications_of_a_pair_follow_each_other() {
 fn what_cannot_be_sent_is_dropped_by_name() {
     let fits = vec![7; testing::MTU - 20];
     let too_long = vec![7; testing::MTU - 19];
+    let beyond = vec![7; 65_535 - 19];
+    let to_all = Datagram {
+        protocol: UDP,
+        ..TO_PEER
+    };
     let address = |destination| Datagram {
         remote: destination,
         ..TO_PEER
     };
     let rows = [
         ("fits", TO_PEER, &fits, None),
-        ("too long", TO_PEER, &too_long, Some("ip.above_mtu")),
+        (
+            "too long for a segment",
+            TO_PEER,
+            &too_long,
+            Some("ip.above_mtu"),
+        ),
+        ("too long for all", to_all, &beyond, Some("ip.above_mtu")),
         ("to ourselves", address(US), &fits, Some("ip.to_ourselves")),
         (
             "to nobody",

@@ -63,13 +63,14 @@ impl Stack {
         self.inboxes.bind(port)
     }
 
-    /// Sends `bytes`, which may be none, in one datagram from the bound port `port` to `to`; it leaves with the next turn.
+    /// Sends `bytes`, which may be none, in one datagram from the bound port `port` to `to`; it leaves with the next turn,
+    /// in fragments if it is longer than the device's MTU.
     ///
     /// It comes from the stack's address on the network of `to`, or its first. It goes out once or is dropped under a name; that it
     /// arrives nobody says.
     ///
     /// # Errors
-    /// If the port is not bound, `to` is an IPv6 address or has port 0, the datagram does not fit the device's MTU, or memory
+    /// If the port is not bound, `to` is an IPv6 address or has port 0, there are more bytes than a datagram holds, or memory
     /// is short: then nothing is sent.
     pub fn send_to(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> Result<(), SendToError> {
         if !self.inboxes.is_bound(port) {
@@ -81,7 +82,7 @@ impl Stack {
         if to.port() == 0 {
             return Err(SendToError::PortZero);
         }
-        let max = self.mtu - ipv4::MIN_HEADER_LEN - udp::HEADER_LEN;
+        let max = ipv4::MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - udp::HEADER_LEN;
         if bytes.len() > max {
             let len = bytes.len();
             return Err(SendToError::TooLong { len, max });
