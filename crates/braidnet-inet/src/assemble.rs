@@ -4,7 +4,7 @@ use crate::arp::{Arp, MAX_NEIGHBOURS, Neighbours};
 use crate::ethernet::{self, Link};
 use crate::flows::Flows;
 use crate::fragments::{self, Fragments};
-use crate::icmp::Icmp;
+use crate::icmp::{self, Icmp};
 use crate::interface::Interface;
 use crate::ip::{self, Ip};
 use crate::tcp::locked::LockedTcp;
@@ -133,6 +133,7 @@ impl Inet {
         wires.lay((ip, ip::UP_FRAGMENTS), (fragments, fragments::DOWN_IP));
         wires.lay((icmp, 0), (udp, udp::DOWN_ICMP));
         wires.lay((icmp, 1), (fragments, fragments::DOWN_ICMP));
+        wires.lay((icmp, icmp::UP_TCP), (tcp, 1));
 
         let link = below.map(|(link, arp, _)| (link, arp));
         let bottom = link.map_or(ip, |(link, _)| link);

@@ -4,17 +4,16 @@
 //! [`Ip`](crate::ip::Ip) (an unknown protocol) and from UDP (a closed port); what may be said about them RFC 1122 §3.2.2
 //! rules, and a limit how often.
 //!
-//! Errors that arrive are checked as far as can be done without the connection that they are about, and counted. No
-//! transport hears of them yet: anybody may forge one, and TCP must treat them as hints at most (RFC 5927 §4.1). When one
-//! does, it goes up the link to UDP or TCP as a control message in the bucket of the quoted flow, to which
-//! [`Flows::classify`] assigns it already.
+//! Errors that arrive are checked as far as can be done without the connection that they are about. What is about a segment of TCP goes on to it as a
+//! control message ([`News`]); anybody may forge one, so the connection itself finds out whether it is about a segment that is on its way (RFC
+//! 5927 §4.1). What is about anything else is counted.
 
 mod limit;
 
 use crate::counters::counters;
 use crate::flows::Flows;
 use crate::interface::Interface;
-use crate::notes::Datagram;
+use crate::notes::{Arrival, Datagram, News};
 use crate::room::{self, HEADROOM};
 use crate::sift::{Verdict, sift};
 use crate::sum;
@@ -25,8 +24,12 @@ use braidnet_wire::icmpv4::{
     self, HEADER_LEN, Icmpv4, Icmpv4Error, MAX_QUOTED_LEN, PROTOCOL, Quoted, unreachable,
 };
 use braidnet_wire::ipv4;
+use braidnet_wire::tcp::TcpHeader;
 use limit::Limiter;
 use std::sync::Arc;
+
+/// The upper link to TCP.
+pub(crate) const UP_TCP: u8 = 2;
 
 /// The type of an echo request.
 const ECHO_REQUEST: u8 = 8;
@@ -51,6 +54,8 @@ counters! {
         ErrorToBroadcast: "error_to_broadcast",
         /// Errors about packets that this host did not send, or not to there.
         NotOurPacket: "quoted_not_ours",
+        /// "Fragmentation needed" about a packet that is no longer than what it says there is room for.
+        NotTooLong: "quoted_not_too_long",
         /// "Destination unreachable" about a packet of ours.
         Unreachable: "unreachable_received",
         /// "Fragmentation needed" about a packet of ours.
@@ -99,10 +104,18 @@ impl Icmp {
         if !message.pull_up(message.total_len(), cx.pool()) {
             return Verdict::drop(Counted::NoBuffer);
         }
-        match icmpv4::parse(message.bytes()) {
-            Ok(parsed) => Verdict::drop(self.judge(&parsed, &datagram)),
-            Err(refusal) => Verdict::Drop(Counted::refusal(refusal)),
-        }
+        let (counted, news) = match icmpv4::parse(message.bytes()) {
+            Ok(parsed) => self.judge(&parsed, &datagram),
+            Err(refusal) => return Verdict::Drop(Counted::refusal(refusal)),
+        };
+        let Some(news) = news else {
+            return Verdict::drop(counted);
+        };
+        cx.count(counted.counter(), 1);
+        message.truncate(0);
+        message.set_kind(Kind::Control);
+        message.set_note(news);
+        Verdict::Up(UP_TCP)
     }
 
     /// Turns an echo request into its reply, in place where the message may be written.
@@ -134,27 +147,57 @@ impl Icmp {
         Verdict::Down(0)
     }
 
-    /// What a message that asks for no answer is counted as.
-    fn judge(&self, message: &Icmpv4<'_>, datagram: &Datagram) -> Counted {
-        let (counted, quoted) = match message {
-            Icmpv4::EchoRequest(_) | Icmpv4::EchoReply(_) => return Counted::EchoReply,
+    /// What a message that asks for no answer is counted as, and what it says of a segment of ours.
+    fn judge(&self, message: &Icmpv4<'_>, datagram: &Datagram) -> (Counted, Option<News>) {
+        let (counted, what, quoted) = match message {
+            Icmpv4::EchoRequest(_) | Icmpv4::EchoReply(_) => return (Counted::EchoReply, None),
             Icmpv4::Unreachable {
                 code: unreachable::FRAGMENTATION_NEEDED,
                 quoted,
                 ..
-            } => (Counted::FragmentationNeeded, quoted),
-            Icmpv4::Unreachable { quoted, .. } => (Counted::Unreachable, quoted),
-            Icmpv4::TimeExceeded { quoted, .. } => (Counted::TimeExceeded, quoted),
-            Icmpv4::ParameterProblem { quoted, .. } => (Counted::ParameterProblem, quoted),
+            } => (Counted::FragmentationNeeded, News::TOO_LONG, quoted),
+            Icmpv4::Unreachable { code, quoted, .. } => {
+                (Counted::Unreachable, what_code_says(*code), quoted)
+            }
+            Icmpv4::TimeExceeded { quoted, .. } => {
+                (Counted::TimeExceeded, News::UNDELIVERED, quoted)
+            }
+            Icmpv4::ParameterProblem { quoted, .. } => {
+                (Counted::ParameterProblem, News::UNDELIVERED, quoted)
+            }
         };
         if datagram.flags & Datagram::BROADCAST != 0 {
-            return Counted::ErrorToBroadcast;
+            return (Counted::ErrorToBroadcast, None);
         }
-        if self.sent(quoted, datagram) {
-            counted
-        } else {
-            Counted::NotOurPacket
+        if !self.sent(quoted, datagram) {
+            return (Counted::NotOurPacket, None);
         }
+        let mut path_mtu = 0;
+        if let Icmpv4::Unreachable { next_hop_mtu, .. } = message
+            && what == News::TOO_LONG
+        {
+            // RFC 1191 §5: a router says how long a packet may be that is shorter than the one it has dropped, or nothing.
+            if *next_hop_mtu >= quoted.total_len() {
+                return (Counted::NotTooLong, None);
+            }
+            path_mtu = u32::from(*next_hop_mtu);
+        }
+        let news = quoted
+            .tcp_seq()
+            .zip(quoted.tuple())
+            .map(|(seq, tuple)| News {
+                arrival: Arrival {
+                    tuple,
+                    header: TcpHeader {
+                        seq,
+                        ..TcpHeader::default()
+                    },
+                    hash: 0,
+                },
+                what,
+                path_mtu,
+            });
+        (counted, news)
     }
 
     /// Whether this host may have sent the quoted packet: whole, from the address that the error came to, to another host.
@@ -203,6 +246,19 @@ impl Icmp {
         *message = report;
         cx.count(counted.counter(), 1);
         Verdict::Down(0)
+    }
+}
+
+/// What a code of "destination unreachable" says of a segment (RFC 1122 §4.2.3.9: 2 and 3 are for good, 0, 1 and 5 may pass). What is forbidden
+/// stays so.
+fn what_code_says(code: u8) -> u32 {
+    match code {
+        unreachable::PORT => News::REFUSED,
+        unreachable::PROTOCOL
+        | unreachable::NETWORK_PROHIBITED
+        | unreachable::HOST_PROHIBITED
+        | unreachable::ADMINISTRATIVELY_PROHIBITED => News::UNREACHABLE,
+        _ => News::UNDELIVERED,
     }
 }
 

@@ -18,8 +18,7 @@
 //!
 //! - A wrong option length costs the packet (RFC 1122 §3.2.1.8 wants unknown options ignored, and they are, if their lengths
 //!   add up).
-//! - Errors that arrive are checked and counted, and no transport hears of them (RFC 1122 §4.1.3.3 and §4.2.3.9 want
-//!   them passed on): that is safe against forgers (RFC 5927), and slower to give up.
+//! - Errors that arrive about datagrams of UDP are checked and counted, and nobody hears of them (RFC 1122 §4.1.3.3 wants them passed on).
 #![forbid(unsafe_code)]
 
 pub mod arp;
@@ -33,6 +32,7 @@ pub mod interface;
 pub mod ip;
 mod join;
 pub mod notes;
+pub mod path;
 mod room;
 mod sift;
 mod sum;
@@ -45,4 +45,5 @@ pub use assemble::{Inet, Layout};
 pub use flows::Flows;
 pub use fragments::Reassembly;
 pub use interface::{Interface, InterfaceConfig, InterfaceError};
+pub use path::Paths;
 pub use tcp::HEADROOM;

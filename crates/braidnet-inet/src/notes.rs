@@ -81,6 +81,32 @@ pub struct Arrival {
     pub hash: u64,
 }
 
+/// Between ICMP and TCP, in a control message without data: what the network says of a segment of ours. It has the shape of the arrival
+/// of a segment that no connection expects.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct News {
+    /// Whose segment it is, and its sequence number.
+    pub arrival: Arrival,
+    /// [`News::REFUSED`] or one of its neighbours.
+    pub what: u32,
+    /// With [`News::TOO_LONG`] the longest packet in bytes that a link on the way carries.
+    pub path_mtu: u32,
+}
+
+impl News {
+    /// Nobody listens there.
+    pub const REFUSED: u32 = 1;
+    /// It will not be delivered, and trying again is of no use.
+    pub const UNREACHABLE: u32 = 2;
+    /// It was not delivered; that may pass.
+    pub const UNDELIVERED: u32 = 3;
+    /// It is longer than a link on its way carries.
+    pub const TOO_LONG: u32 = 4;
+}
+
 /// Between the core of TCP and the order-free part on the way down, which makes header and checksum of it.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,

@@ -19,6 +19,7 @@ mod core;
 mod listen;
 pub(crate) mod locked;
 mod locks;
+mod news;
 mod open;
 mod send_queue;
 mod table;
@@ -28,6 +29,7 @@ pub use listen::{ListenError, Listeners, Listening};
 pub use locks::{TcpLocks, UnknownTcpLocks};
 
 use crate::flows::Flows;
+use crate::path::{PathMtus, Paths};
 use braidnet_message::{Arena, Run};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
 use braidnet_tcp::Allowance;
@@ -59,6 +61,7 @@ pub struct Tcp {
     memory: Arc<Arena>,
     out_of_order: Arc<Allowance>,
     growth: Arc<Allowance>,
+    paths: PathMtus,
 }
 
 /// The part of a stack's memory that may hold data out of order, over all connections.
@@ -83,6 +86,15 @@ impl Tcp {
             memory: Arena::new(usize::MAX),
             out_of_order: Arc::new(Allowance::new(usize::MAX)),
             growth: Arc::new(Allowance::new(usize::MAX)),
+            paths: PathMtus::new(Paths::default()),
+        }
+    }
+
+    /// The same with other limits to what is remembered of paths.
+    pub fn remembering(self, paths: Paths) -> Tcp {
+        Tcp {
+            paths: PathMtus::new(paths),
+            ..self
         }
     }
 
@@ -135,7 +147,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Segments that reached the core.
+    /// Segments that reached the core, and what ICMP says of segments of ours.
     SEGMENTS_IN = "segments_in",
     /// Segments with data that were not the next expected ones.
     OUT_OF_ORDER = "out_of_order",
@@ -187,6 +199,20 @@ counters! {
     POISONED = "poisoned",
     /// Of those, not told to the peer: the engine has panicked again.
     POISONED_UNSENT = "poisoned_unsent",
+    /// What ICMP says of a segment of no connection.
+    REPORT_STALE = "report_stale",
+    /// What ICMP says of a segment that is not on its way (RFC 5927 §4.1).
+    REPORT_NOT_ON_ITS_WAY = "report_not_on_its_way",
+    /// What ICMP says of a segment too long for its path, where segments are no longer than that.
+    REPORT_SHORT_ENOUGH = "report_short_enough",
+    /// Heard: segments are not delivered.
+    UNDELIVERED = "undelivered",
+    /// Heard: the peer cannot be reached; the open has failed.
+    UNREACHABLE = "unreachable",
+    /// Heard: the path is shorter than was thought.
+    PATH_SHORTENED = "path_shortened",
+    /// Of those, paths that made others be forgotten.
+    PATH_FORGOTTEN = "path_forgotten",
     /// Put off: no buffer for what the application is to be told; it is told when there is one.
     UNTOLD = "untold",
 }

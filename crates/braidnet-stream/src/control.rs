@@ -104,6 +104,8 @@ impl Control {
     pub const NO_ROOM: u32 = 4;
     /// Detail of [`Verb::Closed`]: no memory for another connection.
     pub const NO_MEMORY: u32 = 5;
+    /// Detail of [`Verb::Closed`]: the network says that the peer cannot be reached.
+    pub const UNREACHABLE: u32 = 6;
 
     /// Detail of [`Verb::Connect`]: whoever asks does not know what time it is; the connection is made and waits.
     pub const HELD: u32 = 1;

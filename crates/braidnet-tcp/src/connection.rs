@@ -60,6 +60,10 @@ pub(crate) struct Connection {
     pub(crate) keepalive_due: bool,
     pub(crate) user_timeout: UserTimeout,
     challenges: Challenges,
+    /// The longest packet, in bytes, that the path to the peer carries, as far as is known.
+    pub(crate) path_mtu: u32,
+    /// SND.UNA when the network last said that segments are not delivered.
+    pub(crate) undelivered: Option<SeqNumber>,
     /// The segment size that we announce.
     pub(crate) mss: u16,
     pub(crate) config: Config,
@@ -109,6 +113,8 @@ impl Connection {
                 period_start: now,
                 left: config.challenge_acks,
             },
+            path_mtu: u32::MAX,
+            undelivered: None,
             mss,
             config: *config,
         }
@@ -170,9 +176,10 @@ impl Connection {
             DEFAULT_MSS
         };
         let mss = peer_mss.max(LEAST_MSS).min(self.mss.max(LEAST_MSS));
+        let mss = u32::from(mss).min(self.longest_segment());
         let option_bytes = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
         Agreed {
-            smss: u32::from(mss) - option_bytes,
+            smss: mss - option_bytes,
             snd_wind_shift,
             rcv_wind_shift,
             option_bytes,

@@ -46,6 +46,7 @@ pub mod isn;
 mod loopback;
 mod output;
 mod pacing;
+mod path;
 mod reasons;
 mod reassembly;
 mod receiver;
@@ -69,6 +70,7 @@ pub use config::{
 };
 pub use cookie::{Redeemed, SynCookie};
 pub use output::{Outlet, Transmit};
+pub use path::{Heard, Report};
 pub use reasons::DropReason;
 pub use reset::{Listen, listen, reset_for};
 pub use setting::Setting;
@@ -148,6 +150,8 @@ bitflags::bitflags! {
         const OUT_OF_ORDER = 1 << 7;
         /// The peer calls data urgent, or more than before: [`Tcb::urgent_mark`] says how far.
         const URGENT = 1 << 8;
+        /// The network has said that the peer, whom we wanted to connect with, cannot be reached.
+        const UNREACHABLE = 1 << 9;
     }
 }
 

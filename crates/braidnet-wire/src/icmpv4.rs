@@ -47,6 +47,10 @@ pub mod unreachable {
     pub const PORT: u8 = 3;
     /// Too long for a link, and not to be fragmented (RFC 1191 §4).
     pub const FRAGMENTATION_NEEDED: u8 = 4;
+    /// The network is forbidden (RFC 1122 §3.2.2.1).
+    pub const NETWORK_PROHIBITED: u8 = 9;
+    /// The host is forbidden (RFC 1122 §3.2.2.1).
+    pub const HOST_PROHIBITED: u8 = 10;
     /// Forbidden by a filter (RFC 1812 §5.2.7.1).
     pub const ADMINISTRATIVELY_PROHIBITED: u8 = 13;
 }

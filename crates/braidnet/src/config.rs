@@ -1,8 +1,8 @@
 //! What a stack is set to.
 
-use braidnet_inet::Reassembly;
 use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
 use braidnet_inet::tcp::{Listening, TcpConfig};
+use braidnet_inet::{Paths, Reassembly};
 use braidnet_wire::address::Address;
 use core::net::IpAddr;
 
@@ -23,6 +23,8 @@ pub struct StackConfig {
     pub buckets: u32,
     /// What may be held of datagrams that arrive in fragments; at most a sixteenth of the memory.
     pub reassembly: Reassembly,
+    /// What is remembered of paths that are shorter than the device's MTU.
+    pub paths: Paths,
     /// How the TCP engine of every connection is set. Buffers begin with 256 KiB and grow to 4 MiB where the path needs it, all receive
     /// buffers together by a quarter of the memory.
     pub tcp: braidnet_tcp::Config,
@@ -78,6 +80,7 @@ impl StackConfig {
             sockets: 65_536,
             buckets: 256,
             reassembly: Reassembly::default(),
+            paths: Paths::default(),
             tcp: braidnet_tcp::Config {
                 receive_buffer_max_bytes: GROWN_BYTES,
                 send_buffer_max_bytes: GROWN_BYTES,

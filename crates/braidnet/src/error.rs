@@ -135,6 +135,8 @@ pub enum CloseReason {
     TimedOut,
     /// Nobody listens there.
     Refused,
+    /// The network says that the peer cannot be reached.
+    Unreachable,
     /// The stack has no room for another connection.
     NoRoom,
 }
@@ -146,6 +148,7 @@ impl CloseReason {
             Control::RESET => CloseReason::Reset,
             Control::TIMED_OUT => CloseReason::TimedOut,
             Control::REFUSED => CloseReason::Refused,
+            Control::UNREACHABLE => CloseReason::Unreachable,
             Control::NO_ROOM | Control::NO_MEMORY => CloseReason::NoRoom,
             _ => CloseReason::Closed,
         }

@@ -132,7 +132,9 @@ impl Transports<'_> {
         } = self;
         let interface = interface(config, capabilities)?;
         let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
-        let tcp = Tcp::new(config.tcp(capabilities.mtu), flows).within(memory);
+        let tcp = Tcp::new(config.tcp(capabilities.mtu), flows)
+            .remembering(config.paths)
+            .within(memory);
         let listeners = tcp.listeners().clone();
         let inet = Inet::assemble_locked(interface, flows, tcp, locks, kind);
         Ok((inet, flows, listeners))

@@ -193,10 +193,14 @@ const WORK: &[&str] = &[
     "tcp.data_segments_in",
     "tcp.opened",
     "tcp.out_of_order",
+    "tcp.path_forgotten",
+    "tcp.path_shortened",
     "tcp.resets_out",
     "tcp.retransmitted",
     "tcp.segments_in",
     "tcp.segments_out",
+    "tcp.undelivered",
+    "tcp.unreachable",
     "tcp.untold",
     "tcp.walks",
 ];
@@ -306,7 +310,7 @@ mod tests {
         ),
         (
             "icmp",
-            "echo_reply echo_to_broadcast error_to_broadcast no_buffer quoted_not_ours unreachable_forbidden unreachable_limited unreachable_unquotable",
+            "echo_reply echo_to_broadcast error_to_broadcast no_buffer quoted_not_ours quoted_not_too_long unreachable_forbidden unreachable_limited unreachable_unquotable",
         ),
         (
             "ip",
@@ -320,7 +324,7 @@ mod tests {
         ("stream", "poisoned"),
         (
             "tcp",
-            "accept_queue_full bad_address cookies_limited cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent stale syn_queue_full table_full text_refused",
+            "accept_queue_full bad_address cookies_limited cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
         ),
         ("udp", "no_buffer not_data port_closed port_zero too_long"),
     ];

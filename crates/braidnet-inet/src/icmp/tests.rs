@@ -113,7 +113,7 @@ fn error(message_type: u8, code: u8, quoted: &[u8]) -> Vec<u8> {
 
 #[test]
 fn messages_fare_by_name() {
-    let ours = ipv4(US, FAR, 6, &[0, 7, 0, 9, 0, 0, 0, 1]);
+    let ours = ipv4(US, FAR, 17, &[0, 7, 0, 9, 0, 8, 0, 0]);
     let with = |at: usize, bytes: &[u8]| {
         let mut quoted = ours.clone();
         quoted[at..at + bytes.len()].copy_from_slice(bytes);
@@ -259,15 +259,69 @@ fn messages_fare_by_name() {
                 stack.receive_pieces(pieces).is_empty(),
                 "{what} is answered"
             );
-            let mut counted = stack.counted();
-            // Answered, and then refused by IP.
-            counted.remove("icmp.echo_answered");
             assert_eq!(
-                counted.into_iter().collect::<Vec<_>>(),
+                stack.counted().into_iter().collect::<Vec<_>>(),
                 [(counter.to_string(), 1)],
                 "{what}"
             );
             assert!(stack.head().is_empty(), "{what}");
+        }
+    }
+}
+
+/// RFC 1122 §4.2.3.9, RFC 1191 §5: what is about a segment of ours goes on to TCP, and names it by its sequence number.
+#[test]
+fn what_is_about_a_segment_goes_to_tcp() {
+    let mut quoted = ipv4(US, FAR, 6, &[0, 7, 0, 9, 0xfe, 0xdc, 0xba, 0x98]);
+    quoted[2..4].copy_from_slice(&1500u16.to_be_bytes());
+    let with_mtu = |mtu: u16| {
+        let [high, low] = mtu.to_be_bytes();
+        icmp(
+            ROUTER,
+            US,
+            &[&[3, 4, 0, 0, 0, 0, high, low], &quoted[..]].concat(),
+        )
+    };
+    let plain = |kind, code| error(kind, code, &quoted);
+    let rows = [
+        (plain(3, 0), Some((News::UNDELIVERED, 0))),
+        (plain(3, 1), Some((News::UNDELIVERED, 0))),
+        (plain(3, 2), Some((News::UNREACHABLE, 0))),
+        (plain(3, 3), Some((News::REFUSED, 0))),
+        (plain(3, 5), Some((News::UNDELIVERED, 0))),
+        (plain(3, 9), Some((News::UNREACHABLE, 0))),
+        (plain(3, 10), Some((News::UNREACHABLE, 0))),
+        (plain(3, 13), Some((News::UNREACHABLE, 0))),
+        (plain(3, 255), Some((News::UNDELIVERED, 0))),
+        (plain(11, 0), Some((News::UNDELIVERED, 0))),
+        (plain(12, 0), Some((News::UNDELIVERED, 0))),
+        (with_mtu(0), Some((News::TOO_LONG, 0))),
+        (with_mtu(68), Some((News::TOO_LONG, 68))),
+        (with_mtu(1499), Some((News::TOO_LONG, 1499))),
+        // Class 36: no shorter than what was sent.
+        (with_mtu(1500), None),
+        (with_mtu(65535), None),
+    ];
+    for (packet, expected) in rows {
+        for pieces in [vec![&packet[..]], packet.chunks(5).collect()] {
+            let mut stack = stack();
+            assert!(stack.receive_pieces(&pieces).is_empty());
+            let head = stack.head();
+            let Some((what, path_mtu)) = expected else {
+                assert!(head.is_empty());
+                assert_eq!(stack.count("icmp", "quoted_not_too_long"), 1);
+                continue;
+            };
+            let [message] = &head[..] else {
+                panic!("{:?}", stack.counted())
+            };
+            let news = message.note::<News>();
+            assert_eq!((news.what, news.path_mtu), (what, path_mtu));
+            assert_eq!(news.arrival.header.seq.value(), 0xfedc_ba98);
+            let tuple = news.arrival.tuple;
+            assert_eq!((tuple.local, tuple.remote), (US, FAR));
+            assert_eq!((tuple.local_port, tuple.remote_port), (7, 9));
+            assert_eq!((message.kind(), message.total_len()), (Kind::Control, 0));
         }
     }
 }

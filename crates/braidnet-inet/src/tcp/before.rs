@@ -5,7 +5,7 @@ use super::{BAD_ADDRESS, NO_BUFFER, Tcp};
 use crate::notes::{Arrival, Datagram};
 use crate::sift::keep;
 use crate::sum;
-use braidnet_message::{Message, Run};
+use braidnet_message::{Kind, Message, Run};
 use braidnet_stream::{BucketId, Context, Counter};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
@@ -46,6 +46,10 @@ impl Tcp {
         removal: &impl Removal,
         cx: &mut Context<'_>,
     ) -> Result<(), Counter> {
+        if message.kind() != Kind::Data {
+            self.take_news(message);
+            return Ok(());
+        }
         if message.len() < tcp::MIN_HEADER_LEN {
             gather(message, tcp::MIN_HEADER_LEN, cx)?;
         }

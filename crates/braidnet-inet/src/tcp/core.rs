@@ -113,6 +113,10 @@ impl Tcp {
         table: &mut Table,
         cx: &mut Context<'_>,
     ) -> Option<Message> {
+        if message.kind() != Kind::Data {
+            self.news(slot, &message, table, cx);
+            return None;
+        }
         let rest = match message.segment_bytes() {
             0 => None,
             _ => take_apart(&mut message, cx),
@@ -351,10 +355,15 @@ impl Tcp {
         {
             tell(Control::new(Verb::EndOfData), id, table, cx);
         }
+        let silent = match table.connection(slot) {
+            Some(connection) if connection.tcb.is_undelivered() => Control::UNREACHABLE,
+            _ => Control::TIMED_OUT,
+        };
         let why = [
             (Events::RESET, Control::RESET),
             (Events::REFUSED, Control::REFUSED),
-            (Events::TIMED_OUT, Control::TIMED_OUT),
+            (Events::UNREACHABLE, Control::UNREACHABLE),
+            (Events::TIMED_OUT, silent),
             (Events::CLOSED, Control::CLOSED),
         ];
         if let Some((_, why)) = why.into_iter().find(|(event, _)| events.contains(*event)) {

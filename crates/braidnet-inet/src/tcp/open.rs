@@ -190,6 +190,7 @@ impl Tcp {
         let mut tcb = Tcb::accept_redeemed(engine, self.mss(), redeemed, offset, now);
         tcb.share_allowance(&self.out_of_order);
         tcb.share_growth(&self.growth);
+        self.know_path(&mut tcb, &tuple.remote, now);
         let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
             return cx.drop(message, NO_MEMORY);
         };
@@ -262,6 +263,7 @@ impl Tcp {
         tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
         tcb.share_allowance(&self.out_of_order);
         tcb.share_growth(&self.growth);
+        self.know_path(&mut tcb, &arrival.tuple.remote, now);
         let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
             return cx.count(NO_MEMORY, 1);
         };
@@ -328,6 +330,7 @@ impl Tcp {
         tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
         tcb.share_allowance(&self.out_of_order);
         tcb.share_growth(&self.growth);
+        self.know_path(&mut tcb, &tuple.remote, now);
         let charge = self.memory.charge(CONNECTION_BYTES).ok_or(NO_MEMORY)?;
         let slot = table
             .insert(hash, tuple, |id| Connection {

@@ -2,7 +2,8 @@
 
 use super::{Icmpv4Error, PROTOCOL, is_error};
 use crate::address::{Address, Tuple};
-use crate::bytes::{array_at, u16_at};
+use crate::bytes::{array_at, u16_at, u32_at};
+use crate::seq::SeqNumber;
 use crate::{ipv4, tcp, udp};
 
 /// How much of the quoted packet's payload must be there (RFC 792; RFC 1812 §4.3.2.3 asks for more, but not all send
@@ -59,6 +60,20 @@ impl<'a> Quoted<'a> {
             return Err(Icmpv4Error::ErrorAboutError);
         }
         Ok(quoted)
+    }
+
+    /// How long the packet was, header included, as its header says.
+    pub fn total_len(&self) -> u16 {
+        self.packet
+            .first_chunk::<4>()
+            .map_or(0, |fixed| u16_at(fixed, 2))
+    }
+
+    /// The sequence number of the quoted segment, if it is one of TCP and has its header's start.
+    pub fn tcp_seq(&self) -> Option<SeqNumber> {
+        let fixed = self.payload.first_chunk::<MIN_PAYLOAD_LEN>()?;
+        let is_start = self.protocol == tcp::PROTOCOL && self.fragment_offset == 0;
+        is_start.then(|| SeqNumber::new(u32_at(fixed, 4)))
     }
 
     /// The flow of the quoted packet, seen from the host that sent it: its source is local. `None` if there are no

@@ -59,11 +59,14 @@ pub enum SocketError {
     /// No such option.
     #[error("there is no such option")]
     NoSuchOption,
+    /// The network says that the peer cannot be reached.
+    #[error("the network says that the peer cannot be reached")]
+    HostUnreachable,
 }
 
 impl SocketError {
     /// Every error.
-    pub const ALL: [SocketError; 18] = [
+    pub const ALL: [SocketError; 19] = [
         SocketError::BadSocket,
         SocketError::TooMany,
         SocketError::Invalid,
@@ -82,6 +85,7 @@ impl SocketError {
         SocketError::BrokenPipe,
         SocketError::NoMemory,
         SocketError::NoSuchOption,
+        SocketError::HostUnreachable,
     ];
 
     /// The name that POSIX gives it (IEEE 1003.1 §2.3).
@@ -105,6 +109,7 @@ impl SocketError {
             SocketError::BrokenPipe => "EPIPE",
             SocketError::NoMemory => "ENOBUFS",
             SocketError::NoSuchOption => "ENOPROTOOPT",
+            SocketError::HostUnreachable => "EHOSTUNREACH",
         }
     }
 
@@ -117,6 +122,7 @@ impl SocketError {
             CloseReason::Reset => Some(SocketError::Reset),
             CloseReason::TimedOut => Some(SocketError::TimedOut),
             CloseReason::Refused => Some(SocketError::Refused),
+            CloseReason::Unreachable => Some(SocketError::HostUnreachable),
             CloseReason::NoRoom => Some(SocketError::NoMemory),
         }
     }

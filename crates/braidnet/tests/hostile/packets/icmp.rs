@@ -9,9 +9,10 @@ fn ours(from: End, to: End) -> Vec<u8> {
     Segment::new(from, to).packet()
 }
 
-/// An error about a segment of the target's to the friend.
+/// An error about a segment of 1500 bytes of the target's to the friend.
 fn error(kind: u8, code: u8, rest: [u8; 4]) -> Vec<u8> {
     let quoted = ours((TARGET, PORT), (FRIEND, 49152));
+    let quoted = with(quoted, &[(2, 5), (3, 0xdc)]);
     icmp_error(EVIL, TARGET, kind, code, rest, &quoted[..28])
 }
 
@@ -61,7 +62,7 @@ pub const ICMP: &[Row] = &[
             let quoted = ipv4_with_options(TARGET, FRIEND, 6, &[1; 40], &[0; 8]);
             vec![icmp_error(EVIL, TARGET, 3, 1, [0; 4], &quoted)]
         },
-        &[("icmp.unreachable_received", 1)],
+        &[("icmp.unreachable_received", 1), ("tcp.report_stale", 1)],
         &[],
     ),
     row(
@@ -107,7 +108,7 @@ pub const ICMP: &[Row] = &[
                 &ours((TARGET, 5555), (FRIEND, 9)),
             )]
         },
-        &[("icmp.unreachable_received", 1)],
+        &[("icmp.unreachable_received", 1), ("tcp.report_stale", 1)],
         &[],
     ),
     row(
@@ -159,6 +160,7 @@ pub const ICMP: &[Row] = &[
             ("icmp.parameter_problem_received", 1),
             ("icmp.time_exceeded_received", 1),
             ("icmp.unreachable_received", 3),
+            ("tcp.report_not_on_its_way", 5),
         ],
         &[],
     ),
@@ -203,28 +205,37 @@ pub const ICMP: &[Row] = &[
         36,
         "fragmentation needed, MTU 0",
         || vec![too_big(0)],
-        &[("icmp.fragmentation_needed_received", 1)],
+        &[
+            ("icmp.fragmentation_needed_received", 1),
+            ("tcp.report_not_on_its_way", 1),
+        ],
         &[],
     ),
     row(
         36,
         "fragmentation needed, MTU 68",
         || vec![too_big(68)],
-        &[("icmp.fragmentation_needed_received", 1)],
+        &[
+            ("icmp.fragmentation_needed_received", 1),
+            ("tcp.report_not_on_its_way", 1),
+        ],
         &[],
     ),
     row(
         36,
         "fragmentation needed, MTU 1279",
         || vec![too_big(1279)],
-        &[("icmp.fragmentation_needed_received", 1)],
+        &[
+            ("icmp.fragmentation_needed_received", 1),
+            ("tcp.report_not_on_its_way", 1),
+        ],
         &[],
     ),
     row(
         36,
         "fragmentation needed, MTU above ours",
         || vec![too_big(65535)],
-        &[("icmp.fragmentation_needed_received", 1)],
+        &[("icmp.quoted_not_too_long", 1)],
         &[],
     ),
     row(

@@ -1,0 +1,144 @@
+//! What is known of the paths to other hosts: how long a packet may be (RFC 1191, RFC 1122 §3.3.3).
+//!
+//! Only what a connection has found to be about a segment of its own is remembered, so who has not seen any cannot make others' segments
+//! short. Connections look here when they begin.
+
+use braidnet_sync::lock::{Lock, LockClass, LockKind};
+use braidnet_wire::address::Address;
+use braidnet_wire::time::{Duration, Instant};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+
+/// What is remembered of paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Paths {
+    /// Hosts that are remembered: 1,024 by default. Of one more, the path that is about to be forgotten is.
+    pub hosts: usize,
+    /// The shortest packet that a path is believed to have as its longest, in bytes: 552 by default, as Linux has it. Less would multiply segments,
+    /// and no link in use has less.
+    pub least_mtu: u32,
+    /// How long a path is remembered: 10 minutes by default (RFC 1191 §6.3). Then connections try the device's MTU again.
+    pub lifetime: Duration,
+}
+
+impl Default for Paths {
+    fn default() -> Paths {
+        Paths {
+            hosts: 1024,
+            least_mtu: 552,
+            lifetime: Duration::from_secs(600),
+        }
+    }
+}
+
+/// The hosts whose paths are shorter than the device's MTU.
+pub(crate) struct PathMtus {
+    limits: Paths,
+    /// How many there are: who finds none need not ask further.
+    count: AtomicUsize,
+    known: Lock<HashMap<Address, Known>>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    mtu: u32,
+    until: Instant,
+}
+
+impl PathMtus {
+    pub(crate) fn new(limits: Paths) -> PathMtus {
+        PathMtus {
+            limits,
+            count: AtomicUsize::new(0),
+            known: Lock::new(LockKind::Adaptive, LockClass::Map, HashMap::new()),
+        }
+    }
+
+    /// What a path is taken to carry of which somebody says `mtu`: what is said to be less than any does is not believed, nor is
+    /// that nothing is said (RFC 1191 §5: 0, from routers that do not know).
+    pub(crate) fn believed(&self, mtu: u32) -> u32 {
+        mtu.max(self.limits.least_mtu)
+    }
+
+    /// The longest packet that the path to `remote` carries, if that is known to be less than the device's MTU.
+    pub(crate) fn find(&self, remote: &Address, now: Instant) -> Option<u32> {
+        // Relaxed: who just misses one hears of it by itself.
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.known.with(|known| {
+            let found = *known.get(remote)?;
+            if found.until <= now {
+                known.remove(remote);
+                self.count.store(known.len(), Ordering::Relaxed);
+                return None;
+            }
+            Some(found.mtu)
+        })
+    }
+
+    /// Remembers that the path to `remote` carries no packet longer than `mtu`; whether another had to be forgotten for it.
+    pub(crate) fn remember(&self, remote: Address, mtu: u32, now: Instant) -> bool {
+        let until = now + self.limits.lifetime;
+        self.known.with(|known| {
+            if let Some(found) = known.get_mut(&remote).filter(|found| found.until > now) {
+                found.mtu = found.mtu.min(mtu);
+                found.until = until;
+                return false;
+            }
+            let is_full = known.len() >= self.limits.hosts && !known.contains_key(&remote);
+            if is_full {
+                let oldest = known.iter().min_by_key(|(_, found)| found.until);
+                let oldest = oldest.map(|(address, _)| *address);
+                oldest.and_then(|address| known.remove(&address));
+            }
+            known.insert(remote, Known { mtu, until });
+            self.count.store(known.len(), Ordering::Relaxed);
+            is_full
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(last: u8) -> Address {
+        Address::v4([10, 0, 0, last])
+    }
+
+    #[test]
+    fn paths_are_remembered_for_a_time_and_only_so_many() {
+        let paths = PathMtus::new(Paths {
+            hosts: 3,
+            ..Paths::default()
+        });
+        let at = Instant::from_millis;
+        assert_eq!(paths.find(&host(1), at(0)), None);
+        for (last, mtu) in [(1, 1400), (2, 1300), (3, 1200)] {
+            assert!(!paths.remember(host(last), mtu, at(u64::from(last))));
+        }
+        // Shorter counts, longer does not; either is news.
+        assert!(!paths.remember(host(1), 1000, at(4)));
+        assert!(!paths.remember(host(2), 1350, at(5)));
+        assert_eq!(paths.find(&host(1), at(5)), Some(1000));
+        assert_eq!(paths.find(&host(2), at(5)), Some(1300));
+        // The one that was heard of longest ago makes room.
+        assert!(paths.remember(host(4), 800, at(6)));
+        assert_eq!(paths.find(&host(3), at(6)), None);
+        assert_eq!(paths.find(&host(1), at(600_003)), Some(1000));
+        assert_eq!(paths.find(&host(1), at(600_004)), None);
+        assert_eq!(paths.find(&host(4), at(600_005)), Some(800));
+        // After its time it may be longer.
+        assert!(!paths.remember(host(4), 1400, at(700_000)));
+        assert_eq!(paths.find(&host(4), at(700_001)), Some(1400));
+    }
+
+    #[test]
+    fn what_no_link_has_is_not_believed() {
+        let paths = PathMtus::new(Paths::default());
+        for (said, believed) in [(0, 552), (68, 552), (551, 552), (552, 552), (1400, 1400)] {
+            assert_eq!(paths.believed(said), believed);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What routers say of packets that they do not pass on: a stack behind one, in virtual time.
+
+use braidnet::device::{
+    Capabilities, Counters, Device, DeviceError, QueuePair, Receiver, Transmitter, memory,
+};
+use braidnet::inet::Paths;
+use braidnet::message::{Pool, Run};
+use braidnet::wire::checksum::Sum;
+use braidnet::{CloseReason, Duration, Event, Instant, Stack, StackConfig};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const SERVER: [u8; 4] = [10, 0, 0, 2];
+const ROUTER: [u8; 4] = [10, 9, 9, 9];
+
+/// What a router does with a packet: passes it on, or says type, code and the next hop's MTU.
+type Verdict = Arc<dyn Fn(&[u8]) -> Option<(u8, u8, u16)> + Send + Sync>;
+
+/// The packets that a router drops without a word.
+const SILENCE: u8 = 0;
+
+/// A device with a router behind it.
+struct Routed {
+    inner: Box<dyn Device>,
+    verdict: Verdict,
+}
+
+/// Its way in and out.
+struct Way<T: ?Sized> {
+    inner: Box<T>,
+    verdict: Verdict,
+    /// What the router has to say.
+    said: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Device for Routed {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
+        let verdict = self.verdict;
+        let pairs = self.inner.open()?.into_iter().map(|pair| {
+            let said = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+            QueuePair {
+                receiver: Box::new(Way {
+                    inner: pair.receiver,
+                    verdict: verdict.clone(),
+                    said: said.clone(),
+                }),
+                transmitter: Box::new(Way {
+                    inner: pair.transmitter,
+                    verdict: verdict.clone(),
+                    said,
+                }),
+            }
+        });
+        Ok(pairs.collect())
+    }
+}
+
+impl Receiver for Way<dyn Receiver> {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+        let mut said = self.said.lock().unwrap();
+        let count = said.len().min(max);
+        for packet in said.drain(..count) {
+            into.push(pool.copy_from_slice(64, &packet).unwrap());
+        }
+        count + self.inner.receive(pool, into, max - count)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn has_waiting(&self) -> bool {
+        !self.said.lock().unwrap().is_empty() || self.inner.has_waiting()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+impl Transmitter for Way<dyn Transmitter> {
+    fn transmit(&mut self, run: &mut Run) {
+        let mut passed = Run::new();
+        for message in run.drain() {
+            let packet: Vec<u8> = message.blocks().flatten().copied().collect();
+            match (self.verdict)(&packet) {
+                None => passed.push(message),
+                Some((SILENCE, ..)) => {}
+                Some(said) => self.said.lock().unwrap().push(error(said, &packet)),
+            }
+        }
+        self.inner.transmit(&mut passed);
+        run.append(&mut passed);
+    }
+
+    fn another(&self) -> Result<Box<dyn Transmitter>, DeviceError> {
+        Ok(Box::new(Way {
+            inner: self.inner.another()?,
+            verdict: self.verdict.clone(),
+            said: self.said.clone(),
+        }))
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+fn seal(bytes: &mut [u8], at: usize) {
+    bytes[at..at + 2].fill(0);
+    let checksum = Sum::of(bytes).finish_bytes();
+    bytes[at..at + 2].copy_from_slice(&checksum);
+}
+
+/// An ICMP error about a packet, with as much of it as RFC 792 asks for.
+fn error((kind, code, mtu): (u8, u8, u16), about: &[u8]) -> Vec<u8> {
+    let [high, low] = mtu.to_be_bytes();
+    let mut message = vec![kind, code, 0, 0, 0, 0, high, low];
+    message.extend_from_slice(&about[..28]);
+    seal(&mut message, 2);
+    let mut header = vec![
+        0x45,
+        0,
+        0,
+        20 + message.len() as u8,
+        0,
+        0,
+        0,
+        0,
+        64,
+        1,
+        0,
+        0,
+    ];
+    header.extend_from_slice(&ROUTER);
+    header.extend_from_slice(&about[12..16]);
+    seal(&mut header, 10);
+    [header, message].concat()
+}
+
+/// Two stacks with a router between them, that judges what the client sends.
+struct World {
+    client: Stack,
+    server: Stack,
+    now: Instant,
+    events: Vec<Event>,
+}
+
+impl World {
+    fn new(
+        change: impl FnOnce(&mut StackConfig),
+        verdict: impl Fn(&[u8]) -> Option<(u8, u8, u16)> + Send + Sync + 'static,
+    ) -> World {
+        let (near, far) = memory::wire(Capabilities::ip(1500), 256);
+        let routed = Routed {
+            inner: Box::new(near),
+            verdict: Arc::new(verdict),
+        };
+        let mut config = StackConfig::new(CLIENT.into());
+        change(&mut config);
+        let client = Stack::new(&config, routed).unwrap();
+        let mut server = Stack::new(&StackConfig::new(SERVER.into()), far).unwrap();
+        server.listen(7, 16).unwrap();
+        World {
+            client,
+            server,
+            now: Instant::from_millis(1000),
+            events: Vec::new(),
+        }
+    }
+
+    fn turn(&mut self) {
+        self.now += Duration::from_millis(1);
+        self.client.turn(self.now);
+        self.server.turn(self.now);
+        self.events
+            .extend(core::iter::from_fn(|| self.client.event()));
+    }
+
+    /// Sends `text` over a new connection, and returns what arrives within a minute.
+    fn transfer(&mut self, text: &[u8]) -> Vec<u8> {
+        let call = self.client.connect((SERVER, 7).into()).unwrap();
+        let (mut sent, mut heard) = (0, Vec::new());
+        let mut answer = None;
+        for _ in 0..60_000 {
+            self.turn();
+            sent += self.client.send(call, &text[sent..]).unwrap_or(0);
+            while let Some(event) = self.server.event() {
+                if let Event::Accepted(accepted) = event {
+                    answer = Some(accepted);
+                }
+            }
+            while let Some(message) = answer.and_then(|call| self.server.receive_message(call)) {
+                message.blocks().for_each(|block| heard.extend(block));
+            }
+            if heard.len() == text.len() {
+                break;
+            }
+        }
+        self.client.close(call);
+        heard
+    }
+
+    /// How an attempt to connect ends, and after how many milliseconds.
+    fn attempt(&mut self) -> (CloseReason, u64) {
+        let call = self.client.connect((SERVER, 7).into()).unwrap();
+        for passed in 0..300_000 {
+            self.turn();
+            for event in self.events.drain(..) {
+                match event {
+                    Event::Closed(closed, reason) if closed == call => return (reason, passed),
+                    Event::Connected(_) => panic!("connected"),
+                    _ => {}
+                }
+            }
+        }
+        panic!("nothing happens");
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.client.counters().get(name).copied().unwrap_or(0)
+    }
+}
+
+fn text() -> Vec<u8> {
+    (0..300_000u32)
+        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+        .collect()
+}
+
+/// A router whose next link carries packets of at most `mtu` bytes, and says `said` of it.
+fn narrow(mtu: usize, said: u16) -> impl Fn(&[u8]) -> Option<(u8, u8, u16)> {
+    move |packet| {
+        let is_uncut = packet[6] & 0x40 != 0;
+        (packet.len() > mtu).then(|| {
+            assert!(is_uncut, "TCP says that its packets are not to be cut");
+            (3, 4, said)
+        })
+    }
+}
+
+/// RFC 1191 §6.4, §6.5: the first segments that are too long are sent again in shorter ones at once; later connections to the same host begin with
+/// those; and ten minutes later the device's MTU is tried again.
+#[test]
+fn a_path_that_is_narrow_is_found_and_remembered() {
+    for (mtu, said) in [(1400, 1400), (1000, 1000), (552, 552), (576, 0), (600, 68)] {
+        let mut world = World::new(|_| {}, narrow(mtu, said));
+        let begun = world.now;
+        assert!(world.transfer(&text()) == text(), "{mtu}");
+        // No timeout was waited for.
+        assert!(world.now.since(begun) < Duration::from_secs(1), "{mtu}");
+        assert_eq!(world.count("tcp.path_shortened"), 1, "{mtu}");
+        let told = world.count("icmp.fragmentation_needed_received");
+        assert!(world.transfer(&text()) == text(), "{mtu}");
+        let again = world.count("icmp.fragmentation_needed_received");
+        assert_eq!((told > 0, again), (true, told), "{mtu}");
+        world.now += Duration::from_secs(601);
+        world.turn();
+        assert!(world.transfer(&text()) == text(), "{mtu}");
+        assert_eq!(world.count("tcp.path_shortened"), 2, "{mtu}");
+    }
+}
+
+/// What is remembered is bounded, and can be nothing at all: each connection finds out for itself then.
+#[test]
+fn a_path_that_is_not_remembered_is_found_again() {
+    let forgetful = Paths {
+        lifetime: Duration::ZERO,
+        ..Paths::default()
+    };
+    let mut world = World::new(|config| config.paths = forgetful, narrow(1000, 1000));
+    for found in 1..=3 {
+        assert!(world.transfer(&text()) == text());
+        assert_eq!(world.count("tcp.path_shortened"), found);
+    }
+}
+
+/// RFC 1122 §4.2.3.9: what is for good ends an attempt at once, what may pass does not, but is what it is told in the end.
+#[test]
+fn attempts_end_as_the_network_says() {
+    let rows = [
+        (3, 3, CloseReason::Refused, true),
+        (3, 2, CloseReason::Unreachable, true),
+        (3, 9, CloseReason::Unreachable, true),
+        (3, 10, CloseReason::Unreachable, true),
+        (3, 13, CloseReason::Unreachable, true),
+        (3, 0, CloseReason::Unreachable, false),
+        (3, 1, CloseReason::Unreachable, false),
+        (3, 5, CloseReason::Unreachable, false),
+        (11, 0, CloseReason::Unreachable, false),
+        (12, 0, CloseReason::Unreachable, false),
+        (SILENCE, 0, CloseReason::TimedOut, false),
+        // Source quench (RFC 6633 §3).
+        (4, 0, CloseReason::TimedOut, false),
+    ];
+    for (kind, code, reason, at_once) in rows {
+        let mut world = World::new(|_| {}, move |_| Some((kind, code, 0)));
+        let (ended, after) = world.attempt();
+        assert_eq!((ended, after < 10), (reason, at_once), "{kind}/{code}");
+    }
+}
+
+/// RFC 5927 §5.2: an established connection outlives whatever is said of it.
+#[test]
+fn a_connection_outlives_what_is_said() {
+    for (kind, code) in [(3, 0), (3, 2), (3, 3), (3, 13), (11, 0), (12, 0)] {
+        let count = std::sync::atomic::AtomicU64::new(0);
+        let mut world = World::new(
+            |_| {},
+            move |packet| {
+                let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                // The handshake passes, and of the rest all but every seventh.
+                (packet.len() > 100 && count % 7 == 3).then_some((kind, code, 0))
+            },
+        );
+        assert!(world.transfer(&text()) == text(), "{kind}/{code}");
+        assert!(world.count("tcp.undelivered") > 0, "{kind}/{code}");
+        assert_eq!(world.count("tcp.unreachable"), 0);
+    }
+}
