@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::floors;
+use crate::{conformance, floors};
 
 /// One cargo command of the check.
 struct Step {
@@ -42,7 +42,7 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Runs every step in order, then the floors, and stops at the first that fails, naming it and what to do.
+/// Runs every step in order, then the floors and the places that rules are said to be kept at, and stops at the first that fails, naming it and what to do.
 pub fn run(root: &Path) -> Result<String, String> {
     for step in STEPS {
         run_step(step, &crate::cargo(), root)?;
@@ -50,7 +50,10 @@ pub fn run(root: &Path) -> Result<String, String> {
     println!("check: floors");
     let floors =
         floors::run(root).map_err(|sentences| format!("{sentences}\ncheck: failed at floors"))?;
-    Ok(format!("{floors}\ncheck: all passed"))
+    println!("check: conformance");
+    let places = conformance::check(root)
+        .map_err(|sentences| format!("{sentences}\ncheck: failed at conformance"))?;
+    Ok(format!("{floors}\n{places}\ncheck: all passed"))
 }
 
 fn run_step(step: &Step, program: &str, root: &Path) -> Result<(), String> {

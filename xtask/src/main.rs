@@ -1,7 +1,8 @@
 //! Checks of the braidnet workspace, run as `cargo run -p xtask -- <command>`.
 //!
 //! - `floors`: no crate imports upwards or sideways (see [`floors`]).
-//! - `check`: formatting, lints, documentation and floors, in that order, stopping at the first that fails.
+//! - `conformance`: writes the page of what RFCs ask for and where it is done (see [`conformance`]).
+//! - `check`: formatting, lints, documentation, floors and conformance, in that order, stopping at the first that fails.
 //! - `instructions`: how many instructions a message takes, by layer and by function (see [`instructions`]).
 //! - `schedules`: whole small stacks in orders that seeds draw (see [`schedules`]).
 //! - `sanitize`: Miri and ThreadSanitizer, where the toolchain has them (see [`sanitize`]).
@@ -9,6 +10,7 @@
 //! It changes nothing but what it builds, and reaches no network but for crates that a build lacks.
 
 mod check;
+mod conformance;
 mod floors;
 mod instructions;
 mod sanitize;
@@ -21,7 +23,9 @@ const USAGE: &str = "\
 usage: cargo run -p xtask -- <command>
 
   floors   refuse a crate that imports upwards or sideways, or that has no floor
-  check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors; stops at the first failure
+  check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors, conformance; stops at the first failure
+  conformance
+           write docs/conformance.md from docs/conformance/, and say which places are not there any more
   instructions [--architecture LIST] [--json] [-- TTCP FLAGS]
            instructions per message by layer and function, on one processor [DEMUX figure 8]; needs valgrind
   schedules [SEEDS]
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["floors"] => floors::run(&workspace_root()),
+        ["conformance"] => conformance::write(&workspace_root()),
         ["check"] => check::run(&workspace_root()),
         ["instructions", words @ ..] => instructions::run(&workspace_root(), words),
         ["schedules"] => schedules::run(&workspace_root(), None),

@@ -375,7 +375,7 @@ impl<P: Payload> Tcb<P> {
         }
     }
 
-    /// The segment that is filled. What ends the data there is to send is pushed (RFC 9293 §3.9.1, MUST-60).
+    /// The segment that is filled. What ends the data there is to send is pushed (RFC 9293 §3.9.1.2, MUST-61).
     #[inline(always)]
     fn segment<D>(
         &mut self,

@@ -44,6 +44,10 @@ pub enum ConnectError {
     /// The stack speaks IPv4 only.
     #[error("the peer's address is an IPv6 one, and this stack speaks IPv4 only")]
     NotIpv4,
+    /// No other host can have this address: it is that of a group or of all hosts, or one of the stack's own (RFC 9293 §3.9.1.1,
+    /// MUST-46).
+    #[error("no other host can have this address")]
+    NoPeer,
     /// Every source port is taken for this peer.
     #[error("every source port is in use for this peer")]
     NoPort,

@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::inboxes::Inboxes;
 use crate::wiring::{self, Above, Plain, Wiring};
 use braidnet_device::{Alarm, Device, QueuePair, RECEIVE_HEADROOM};
+use braidnet_inet::Interface;
 use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Message, Pool, Run, Scarcity};
 use braidnet_stream::cluster::ModuleSet;
@@ -65,6 +66,7 @@ pub struct Stack {
     device: QueuePair,
     /// What says when something is due that the device holds back; none where it never does.
     alarm: Option<Alarm>,
+    interface: Interface,
     local: Address,
     endpoints: Endpoints,
     /// Connections with a segment that is being filled, or with credit to report.
@@ -129,6 +131,7 @@ impl Stack {
             listeners,
             device,
             alarm,
+            interface: wiring::interface(config, &capabilities)?,
             local,
             endpoints: Endpoints::new(config.buckets),
             listed: Vec::new(),
@@ -197,7 +200,7 @@ impl Stack {
     /// [`Event::Closed`] says how it went.
     ///
     /// # Errors
-    /// If no source port is left, or no room for another connection.
+    /// If no other host can have that address, no source port is left, or no room for another connection.
     pub fn connect(&mut self, to: SocketAddr) -> Result<Connection, ConnectError> {
         self.connect_set(to, &[])
     }
@@ -232,6 +235,9 @@ impl Stack {
         tuple: Tuple,
         settings: &[Setting],
     ) -> Result<Option<Connection>, ConnectError> {
+        if !self.interface.is_peer(&tuple.remote) {
+            return Err(ConnectError::NoPeer);
+        }
         let (bucket, _) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
         let message = {
             let pool = self.cluster.pool();

@@ -144,7 +144,7 @@ scripts! {
         host.recv(1000) fails EAGAIN;
     }
 
-    /// What a user sends last is pushed (RFC 9293 §3.9.1.2, MUST-60).
+    /// What a user sends last is pushed (RFC 9293 §3.9.1.2, MUST-61).
     rfc9293_3_9_1_2_last_segment_is_pushed on both {
         opened by syn(0).mss(1000);
         host.nodelay(true);
@@ -152,6 +152,26 @@ scripts! {
         -> data(1, 1, 1000);
         -> data(1001, 1, 500).push();
         <- ack(1, 1501);
+    }
+
+    /// What several calls have left waiting leaves together, pushed at its end (SHLD-27).
+    rfc9293_3_9_1_2_what_waits_leaves_together on both {
+        host.listen();
+        <- syn(0).mss(1000);
+        -> syn_ack(0, 1);
+        <- ack(1, 1).win(0);
+        host.accept();
+        host.nodelay(true);
+        host.send(250);
+        host.send(250);
+        host.send(250);
+        host.send(250);
+        host.send(250);
+        nothing for 50.ms();
+        <- ack(1, 1).win(5000);
+        -> data(1, 1, 1000);
+        -> data(1001, 1, 250).push();
+        <- ack(1, 1251);
     }
 
     /// While something small is under way, what is small waits (RFC 9293 §3.7.4, SHLD-7).

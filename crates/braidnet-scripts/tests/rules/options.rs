@@ -90,6 +90,30 @@ scripts! {
         <- ack(1, 1501);
     }
 
+    /// An option whose length cannot be costs its segment, and nothing else (RFC 9293 §3.1, MUST-7).
+    rfc9293_3_1_impossible_option_lengths_are_borne on ours("Linux takes the segment without its options") {
+        opened by syn(0).mss(1460);
+        <- data(1, 1, 10).raw_options(&[8, 0, 0, 0]);
+        <- data(1, 1, 10).raw_options(&[1, 1, 1, 8]);
+        <- data(1, 1, 10).raw_options(&[253, 40, 0, 0]);
+        nothing for 100.ms();
+        host.recv(10) fails EAGAIN;
+        <- data(1, 1, 10);
+        within 500.ms();
+        -> ack(1, 11);
+    }
+
+    /// A segment size is told by SYNs only (RFC 9293 §3.2, MUST-65).
+    rfc9293_3_2_mss_on_a_syn_only on both {
+        opened by syn(0).mss(1000);
+        <- ack(1, 1).raw_options(&[2, 4, 1, 0]);
+        host.nodelay(true);
+        host.send(1500);
+        -> data(1, 1, 1000).no_mss();
+        -> data(1001, 1, 500).no_mss();
+        <- ack(1, 1501);
+    }
+
     /// A window scale counts from the handshake on; the window of a SYN is as it stands there (RFC 7323 §2.2).
     rfc7323_2_2_scaled_window_bounds on both {
         host.listen();

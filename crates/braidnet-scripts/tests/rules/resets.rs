@@ -126,6 +126,26 @@ scripts! {
         host.recv(50) fails ECONNRESET;
     }
 
+    /// What a RST brings besides does not matter (RFC 9293 §3.5.3, SHLD-2).
+    rfc9293_3_5_3_reset_may_bring_data on both {
+        opened by syn(0);
+        <- rst(1).len(10);
+        host.recv(10) fails ECONNRESET;
+    }
+
+    /// Our window is closed: RSTs are heard all the same (RFC 9293 §3.10.7.4, MUST-66).
+    rfc9293_3_10_7_4_reset_while_our_window_is_closed on ours("the receive buffer of Linux is not counted in bytes") {
+        host.receive_buffer(2000);
+        opened by syn(0).mss(1000);
+        <- data(1, 1, 1000);
+        <- data(1001, 1, 1000);
+        within 500.ms();
+        -> ack(1, 2001).win(0);
+        <- rst(2001);
+        host.recv(3000) == 2000;
+        host.recv(10) fails ECONNRESET;
+    }
+
     /// Challenges are few (RFC 5961 §7): ten in five seconds.
     rfc5961_7_challenges_are_limited on ours("Linux sends one in half a second") {
         opened by syn(0);

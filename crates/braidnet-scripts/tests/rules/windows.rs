@@ -103,6 +103,25 @@ scripts! {
         <- ack(1, 3001);
     }
 
+    /// What the window takes no more waits; what it still takes goes again as ever (§3.8.6, SHLD-15 and SHLD-16).
+    rfc9293_3_8_6_old_data_inside_a_shrunk_window_goes_again on both {
+        opened by syn(0).mss(1000);
+        host.nodelay(true);
+        host.send(3000);
+        -> data(1, 1, 1000);
+        -> data(1001, 1, 1000);
+        -> data(2001, 1, 1000);
+        <- ack(1, 1).win(2000);
+        after 200.ms();
+        -> data(1, 1, 1000);
+        <- ack(1, 1001).win(1000);
+        -> data(1001, 1, 1000);
+        nothing for 50.ms();
+        <- ack(1, 2001).win(5000);
+        -> data(2001, 1, 1000);
+        <- ack(1, 3001);
+    }
+
     /// Who reads tells the peer of a window that had become small.
     rfc9293_3_8_6_2_2_reading_opens_the_window on ours("the receive buffer of Linux is not counted in bytes") {
         host.receive_buffer(4000);

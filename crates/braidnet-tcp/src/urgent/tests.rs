@@ -60,6 +60,22 @@ fn marks_that_arrive() {
     assert_eq!(host.end.tcb.urgent_mark(), 0);
 }
 
+/// RFC 9293 §3.10.7.4, MUST-66: of what a closed window does not take, the mark is heard.
+#[test]
+fn marks_that_arrive_while_the_window_is_closed() {
+    let config = Config {
+        receive_buffer_bytes: 1000,
+        ..Host::plain()
+    };
+    let mut host = Host::accept(&config, &segment(SYN, -1, 0, 0));
+    host.arrive(&segment(ACK, 0, 0, 0));
+    host.arrive(&segment(ACK, 0, 0, 1000));
+    assert_eq!(host.end.tcb.status().rcv_wnd, 0);
+    let events = host.arrive(&urgent(ACK, 1000, 5, 5));
+    assert_eq!((events, host.end.tcb.urgent_mark()), (Events::URGENT, 5));
+    assert_eq!(host.end.received.len(), 1000);
+}
+
 /// While a mark is on its way every segment is looked at; once it is there, none need be.
 #[test]
 fn a_mark_that_is_reached_is_forgotten() {

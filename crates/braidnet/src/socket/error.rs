@@ -132,7 +132,7 @@ impl From<ConnectError> for SocketError {
     fn from(error: ConnectError) -> SocketError {
         match error {
             ConnectError::NotIpv4 => SocketError::FamilyNotSupported,
-            ConnectError::NoPort => SocketError::AddressNotAvailable,
+            ConnectError::NoPeer | ConnectError::NoPort => SocketError::AddressNotAvailable,
             ConnectError::NoMemory => SocketError::NoMemory,
         }
     }

@@ -357,6 +357,32 @@ fn ports_are_shared_by_those_who_both_allow_it_and_never_with_a_listener() {
     );
 }
 
+/// RFC 9293 §3.9.1.1, MUST-42.
+#[test]
+fn a_port_is_listened_on_while_a_connection_from_it_is_being_opened() {
+    let mut pair = Pair::new();
+    pair.listener(4);
+    let from = at("10.0.0.1:5000");
+    let mut bound = || {
+        let socket = pair.client.socket().unwrap();
+        let option = SocketOption::ReuseAddress(true);
+        pair.client.set_option(socket, option).unwrap();
+        pair.client.bind(socket, from).unwrap();
+        socket
+    };
+    let (call, listener) = (bound(), bound());
+    let told = pair.client.connect(call, server_at());
+    assert_eq!(told, Err(SocketError::InProgress));
+    assert_eq!(pair.client.listen(listener, 4), Ok(()));
+    let back = pair.server.socket().unwrap();
+    let told = pair.server.connect(back, from);
+    assert_eq!(told, Err(SocketError::InProgress));
+    pair.settle();
+    assert_eq!(pair.client.connect(call, server_at()), Ok(()));
+    assert_eq!(pair.server.connect(back, from), Ok(()));
+    assert!(pair.client.accept(listener).is_ok());
+}
+
 #[test]
 fn verbs_in_the_wrong_state_say_so() {
     let mut pair = Pair::new();

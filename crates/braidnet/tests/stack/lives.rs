@@ -139,6 +139,24 @@ fn what_cannot_be_listened_on_or_connected_to_is_refused() {
     assert!(pair.events[0].contains(&Event::Connected(call)));
 }
 
+/// RFC 9293 §3.9.1.1, MUST-46.
+#[test]
+fn who_is_nobodys_peer_is_not_called() {
+    let mut pair = Pair::new(Capabilities::ip(1500));
+    for nobody in [
+        "255.255.255.255:7",
+        "224.0.0.1:7",
+        "239.255.255.255:7",
+        "0.0.0.0:7",
+        "127.0.0.1:7",
+        "10.77.0.255:7",
+        "10.77.0.1:7",
+    ] {
+        let told = pair.client.connect(nobody.parse().unwrap());
+        assert_eq!(told, Err(ConnectError::NoPeer), "{nobody}");
+    }
+}
+
 #[test]
 fn a_close_before_the_answer_comes() {
     for medium in BOTH_MEDIA {
