@@ -29,6 +29,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("braidnet-packetdrill", 6),
     ("braidnet-scripts", 6),
     ("braidnet-cli", 7),
+    ("braidnet-fuzz", 7),
 ];
 
 /// Crates beside the building: they may import any floor, and nobody may import them.

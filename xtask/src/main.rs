@@ -4,6 +4,7 @@
 //! - `conformance`: writes the page of what RFCs ask for and where it is done (see [`conformance`]).
 //! - `check`: formatting, lints, documentation, floors and conformance, in that order, stopping at the first that fails.
 //! - `instructions`: how many instructions a message takes, by layer and by function (see [`instructions`]).
+//! - `fuzz`: what libFuzzer finds within a given time (see [`fuzz`]).
 //! - `schedules`: whole small stacks in orders that seeds draw (see [`schedules`]).
 //! - `sanitize`: Miri and ThreadSanitizer, where the toolchain has them (see [`sanitize`]).
 //!
@@ -12,6 +13,7 @@
 mod check;
 mod conformance;
 mod floors;
+mod fuzz;
 mod instructions;
 mod sanitize;
 mod schedules;
@@ -28,6 +30,8 @@ usage: cargo run -p xtask -- <command>
            write docs/conformance.md from docs/conformance/, and say which places are not there any more
   instructions [--architecture LIST] [--json] [-- TTCP FLAGS]
            instructions per message by layer and function, on one processor [DEMUX figure 8]; needs valgrind
+  fuzz [--seconds N] [--target NAME] [--keep]
+           every target of braidnet-fuzz under libFuzzer, 120 seconds over all; --keep adds what reaches more to what is kept
   schedules [SEEDS]
            the equivalence test on threads whose every step a seed puts in its place, over so many seeds
   sanitize Miri and ThreadSanitizer; says SKIPPED and why where the toolchain lacks them";
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         ["conformance"] => conformance::write(&workspace_root()),
         ["check"] => check::run(&workspace_root()),
         ["instructions", words @ ..] => instructions::run(&workspace_root(), words),
+        ["fuzz", words @ ..] => fuzz::run(&workspace_root(), words),
         ["schedules"] => schedules::run(&workspace_root(), None),
         ["schedules", seeds] => schedules::run(&workspace_root(), Some(seeds)),
         ["sanitize"] => sanitize::run(&workspace_root()),

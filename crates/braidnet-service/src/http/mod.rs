@@ -37,7 +37,7 @@
 
 mod files;
 mod range;
-mod request;
+pub mod request;
 mod response;
 mod root;
 mod session;

@@ -2,7 +2,7 @@
 
 /// What a `Range` field asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Range {
+pub enum Range {
     /// From the first to the last of these positions, both sent; to the end if there is no last.
     From(u64, Option<u64>),
     /// So many bytes at the end.

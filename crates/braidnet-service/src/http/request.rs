@@ -1,7 +1,14 @@
 //! The head of a request, from bytes (RFC 9112 §3 to §6).
+//!
+//! ```
+//! use braidnet_service::http::request::{Parsed, Status, parse};
+//! let Parsed::Request(head, request) = parse(b"GET /a/../b%20c HTTP/1.1\r\nHost: h\r\n\r\nmore") else { panic!() };
+//! assert_eq!((head, request.path.as_slice(), request.keep_alive), (37, &b"b c"[..], true));
+//! assert_eq!(parse(b"BREW / HTTP/1.1\r\nHost: h\r\n\r\n"), Parsed::Refused(Status::NotImplemented));
+//! ```
 
-use super::range::Range;
-use super::response::Status;
+pub use super::range::Range;
+pub use super::response::Status;
 use super::{MAX_BODY, MAX_HEAD};
 use std::time::SystemTime;
 
@@ -10,37 +17,43 @@ const MAX_FIELDS: usize = 100;
 
 /// What a request asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Request {
+pub struct Request {
     /// The file, seen from the directory: no leading slash, no `.` or `..`, decoded. Empty for the directory itself.
-    pub(super) path: Vec<u8>,
+    pub path: Vec<u8>,
     /// The target ends in a slash: a directory is meant.
-    pub(super) names_directory: bool,
+    pub names_directory: bool,
     /// HEAD: no body is wanted.
-    pub(super) head_only: bool,
-    pub(super) range: Option<Range>,
-    pub(super) conditions: Conditions,
+    pub head_only: bool,
+    /// The part of the file that is wanted.
+    pub range: Option<Range>,
+    /// What must hold for the file to be sent.
+    pub conditions: Conditions,
     /// The connection may go on after the response (RFC 9112 §9.3).
-    pub(super) keep_alive: bool,
+    pub keep_alive: bool,
     /// HTTP/1.0: a connection that goes on is announced.
-    pub(super) old: bool,
+    pub old: bool,
     /// Bytes of a body that nobody wants.
-    pub(super) body: u64,
+    pub body: u64,
 }
 
 /// Conditions (RFC 9110 §13.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Conditions {
-    pub(super) if_match: Option<Tags>,
-    pub(super) if_none_match: Option<Tags>,
-    pub(super) modified_since: Option<SystemTime>,
-    pub(super) unmodified_since: Option<SystemTime>,
+pub struct Conditions {
+    /// `If-Match`.
+    pub if_match: Option<Tags>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<Tags>,
+    /// `If-Modified-Since`.
+    pub modified_since: Option<SystemTime>,
+    /// `If-Unmodified-Since`.
+    pub unmodified_since: Option<SystemTime>,
     /// `If-Range`: the range counts only if the file was last modified at this time, or never if it is a tag.
-    pub(super) if_range: Option<Option<SystemTime>>,
+    pub if_range: Option<Option<SystemTime>>,
 }
 
 /// What `If-Match` and `If-None-Match` name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Tags {
+pub enum Tags {
     /// `*`: any representation.
     Any,
     /// Entity tags, none of which is ours: there are none.
@@ -49,7 +62,7 @@ pub(super) enum Tags {
 
 /// What bytes are.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
+pub enum Parsed {
     /// The beginning of a request.
     Partial,
     /// A request whose head has so many bytes.
@@ -59,7 +72,7 @@ pub(super) enum Parsed {
 }
 
 /// Reads the head of a request from the front of `bytes`.
-pub(super) fn parse(bytes: &[u8]) -> Parsed {
+pub fn parse(bytes: &[u8]) -> Parsed {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut head = httparse::Request::new(&mut fields);
     let window = &bytes[..bytes.len().min(MAX_HEAD)];

@@ -8,21 +8,36 @@ use std::time::{Duration, SystemTime};
 /// Status codes (RFC 9110 §15, RFC 6585 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
-pub(super) enum Status {
+pub enum Status {
+    /// The file.
     Ok = 200,
+    /// A part of it.
     PartialContent = 206,
+    /// At another place.
     MovedPermanently = 301,
+    /// As the client has it.
     NotModified = 304,
+    /// No request.
     BadRequest = 400,
+    /// No such file.
     NotFound = 404,
+    /// Not with this method.
     MethodNotAllowed = 405,
+    /// The head took too long.
     RequestTimeout = 408,
+    /// A condition does not hold.
     PreconditionFailed = 412,
+    /// A body too long to read over.
     ContentTooLarge = 413,
+    /// No byte of the range is there.
     RangeNotSatisfiable = 416,
+    /// A head too long.
     HeadTooLarge = 431,
+    /// The file cannot be read.
     InternalServerError = 500,
+    /// What this server does not know.
     NotImplemented = 501,
+    /// Neither HTTP/1.0 nor HTTP/1.1.
     VersionNotSupported = 505,
 }
 
