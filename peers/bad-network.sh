@@ -9,7 +9,7 @@
 # Needs root, ip (iproute2) and socat. BRAIDNET names another binary, PAIRS, SECONDS_EACH, IMPAIR, BACK, LEAST what is run.
 set -euo pipefail
 
-BRAIDNET=${BRAIDNET:-$(dirname "$0")/../target/release/braidnet}
+NAME=bad-network
 PAIRS=${PAIRS:-20}
 SECONDS_EACH=${SECONDS_EACH:-8}
 IMPAIR=${IMPAIR:-loss=1%,delay=10ms,rate=50mbit,queue=128k}
@@ -19,48 +19,16 @@ LEAST=${LEAST:-0}
 # What both go by.
 CONTROL=cubic
 LEFT=bn-left-$$ RIGHT=bn-right-$$
-
-say() { echo "bad-network: $*" >&2; }
-for tool in ip socat; do
-    command -v "$tool" >/dev/null || { say "$tool is not installed: apt-get install iproute2 socat"; exit 2; }
-done
-[ "$(id -u)" = 0 ] || { say "namespaces and TUN devices need root"; exit 2; }
-[ -x "$BRAIDNET" ] || { say "no $BRAIDNET: build it first (cargo build --release), or name another in BRAIDNET"; exit 2; }
-
-started=()
-clean_up() {
-    for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
-    wait 2>/dev/null || true
-    for namespace in "$LEFT" "$RIGHT"; do ip netns del "$namespace" 2>/dev/null || true; done
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-
-in_left() { ip netns exec "$LEFT" "$@"; }
-in_right() { ip netns exec "$RIGHT" "$@"; }
-
-# Waits until somebody answers at an address and port.
-await() {
-    for _ in $(seq 100); do
-        in_left timeout 2 socat -u /dev/null "TCP:$1:$2,connect-timeout=1" 2>/dev/null && return
-        sleep 0.1
-    done
-    say "nobody answers at $1 port $2"
-    exit 1
-}
-
-# Mbit/s that arrive from there.
-goodput() {
-    { in_left timeout "$SECONDS_EACH" socat -u -b 65536 "TCP:$1:$2" - 2>/dev/null || true; } | wc -c |
-        awk -v seconds="$SECONDS_EACH" '{ printf "%.3f", $1 * 8 / seconds / 1e6 }'
-}
+NAMESPACES=("$LEFT" "$RIGHT")
+source "$(dirname "$0")/beside-linux.sh"
+need ip socat
 
 ip netns add "$LEFT"
 ip netns add "$RIGHT"
 "$BRAIDNET" relay --from "tun:bnr@$RIGHT" --from-host 10.91.0.2/24 --to "tun:bnl@$LEFT" --to-host 10.91.0.1/24 \
     --impair "$IMPAIR" --impair-back "$BACK" >/dev/null &
 started+=($!)
-in_right sysctl -qw net.ipv4.ip_forward=1
+ip netns exec "$RIGHT" sysctl -qw net.ipv4.ip_forward=1
 # Linux sends from the right, by the congestion control of the same name (TCP_CONGESTION is option 13 of level 6).
 ip netns exec "$RIGHT" socat -u /dev/zero "TCP-LISTEN:9100,fork,reuseaddr,setsockopt-string=6:13:$CONTROL" 2>/dev/null &
 started+=($!)
@@ -68,20 +36,19 @@ started+=($!)
 ip netns exec "$RIGHT" "$BRAIDNET" serve --tun bns --host 10.92.0.1/24 --address 10.92.0.2/24 --chargen 9100 >/dev/null &
 started+=($!)
 for _ in $(seq 100); do
-    in_left ip link show bnl up 2>/dev/null | grep -q bnl && break
+    ip netns exec "$LEFT" ip link show bnl up 2>/dev/null | grep -q bnl && break
     sleep 0.1
 done
-in_left ip route add 10.92.0.0/24 via 10.91.0.2
-await 10.91.0.2 9100
-await 10.92.0.2 9100
+ip netns exec "$LEFT" ip route add 10.92.0.0/24 via 10.91.0.2
+await "$LEFT" 10.91.0.2 9100
+await "$LEFT" 10.92.0.2 9100
 
 linux=() ours=()
 for pair in $(seq "$PAIRS"); do
-    linux+=("$(goodput 10.91.0.2 9100)")
-    ours+=("$(goodput 10.92.0.2 9100)")
+    linux+=("$(goodput "$LEFT" 10.91.0.2 9100 "$SECONDS_EACH")")
+    ours+=("$(goodput "$LEFT" 10.92.0.2 9100 "$SECONDS_EACH")")
     printf 'pair %2d   Linux %8s   braidnet %8s Mbit/s\n' "$pair" "${linux[-1]}" "${ours[-1]}"
 done
-median() { printf '%s\n' "$@" | sort -n | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'; }
 awk -v linux="$(median "${linux[@]}")" -v ours="$(median "${ours[@]}")" -v impair="$IMPAIR" -v least="$LEAST" 'BEGIN {
     ratio = linux > 0 ? ours / linux : 0
     printf "%s: medians Linux %.2f, braidnet %.2f Mbit/s, ratio %.2f\n", impair, linux, ours, ratio

@@ -21,6 +21,7 @@ pub(crate) mod locked;
 mod locks;
 mod news;
 mod open;
+mod repeats;
 mod send_queue;
 mod table;
 

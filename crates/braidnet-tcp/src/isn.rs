@@ -1,4 +1,4 @@
-//! Initial sequence numbers (RFC 6528) and timestamp offsets (RFC 7323 §7.1) that nobody off the path can guess.
+//! Initial sequence numbers (RFC 6528) and timestamp offsets (RFC 7323 §7.1) that nobody off the path can guess, and what SYNs are known by.
 
 use braidnet_wire::address::Tuple;
 use braidnet_wire::seq::SeqNumber;
@@ -22,6 +22,15 @@ pub fn initial_sequence_number(secret: [u64; 2], tuple: &Tuple, now: Instant) ->
 /// (RFC 6191 §2), and tells other peers nothing of how long the stack has been up (RFC 7323 §7.1).
 pub fn timestamp_offset(secret: [u64; 2], tuple: &Tuple) -> u32 {
     hash(secret, tuple, b't') as u32
+}
+
+/// What a SYN is known by when it comes again: a number that nobody can foretell, of its tuple and initial sequence number.
+pub fn syn_mark(secret: [u64; 2], tuple: &Tuple, irs: SeqNumber) -> u64 {
+    let mixed = hash(secret, tuple, b's') ^ u64::from(irs.value());
+    // The sequence number reaches every bit (Vigna's variant 13 of David Stafford's finaliser).
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
 }
 
 fn hash(secret: [u64; 2], tuple: &Tuple, purpose: u8) -> u64 {

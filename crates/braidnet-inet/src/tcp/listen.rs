@@ -3,6 +3,7 @@
 //! Listeners are few, change rarely and are asked only when a SYN arrives: a published snapshot that one owner replaces.
 //! Their limits hold for the whole stack, so the counts are atomic and shared.
 
+use super::repeats::Repeats;
 use super::{ACCEPT_QUEUE_FULL, COOKIES_LIMITED, SYN_QUEUE_FULL};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use braidnet_stream::Counter;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Listeners {
     all: ArcSwap<Vec<Arc<Listener>>>,
+    repeats: Repeats,
 }
 
 /// One port that is listened on.
@@ -42,7 +44,8 @@ pub struct Listener {
 pub struct Listening {
     /// Answers them by SYN cookies (RFC 4987 §3.6), which need no room.
     pub syn_cookies: bool,
-    /// Most SYN cookies that one listener sends in a second, a tenth of them at once: what forged SYNs can make it say to others.
+    /// Most SYN cookies that one listener sends in a second, a tenth of them at once: what forged SYNs can make it say to others, and
+    /// cost. While more ask, those whose SYN comes again after a second go first.
     pub syn_cookies_per_second: u32,
 }
 
@@ -50,7 +53,7 @@ impl Default for Listening {
     fn default() -> Self {
         Listening {
             syn_cookies: true,
-            syn_cookies_per_second: 1_000_000,
+            syn_cookies_per_second: 10_000,
         }
     }
 }
@@ -151,6 +154,30 @@ impl Listeners {
         self.all.store(Arc::default());
     }
 
+    /// Whether a SYN that finds no room at a listener, known by its keyed hash, is answered by a cookie now.
+    ///
+    /// # Errors
+    /// What it is refused for.
+    pub(super) fn take_cookie(
+        &self,
+        listener: &Listener,
+        listening: &Listening,
+        syn: impl FnOnce() -> u64,
+        now: Instant,
+    ) -> Result<(), Counter> {
+        if !listening.syn_cookies {
+            return Err(SYN_QUEUE_FULL);
+        }
+        match listener.take_cookie(listening, false, now) {
+            Err(limited) if listening.syn_cookies_per_second > 0 => {
+                let again = self.repeats.note(syn(), now);
+                let second = || listener.take_cookie(listening, true, now);
+                if again { second() } else { Err(limited) }
+            }
+            taken => taken,
+        }
+    }
+
     pub(super) fn find(&self, address: &Address, port: u16) -> Option<Arc<Listener>> {
         self.all
             .load()
@@ -184,17 +211,12 @@ impl Listener {
         }
     }
 
-    /// Whether a SYN that finds no room may be answered by a cookie now, of which one less is left then.
-    ///
-    /// # Errors
-    /// What it is refused for.
-    pub(super) fn take_cookie(&self, listening: &Listening, now: Instant) -> Result<(), Counter> {
-        if !listening.syn_cookies {
-            return Err(SYN_QUEUE_FULL);
-        }
+    /// Whether a SYN that finds no room may be answered by a cookie now, of which one less is left then. Half of what may be sent at once
+    /// is for SYNs that come `again`.
+    fn take_cookie(&self, listening: &Listening, again: bool, now: Instant) -> Result<(), Counter> {
         const SECOND: u64 = 1_000_000_000;
         let rate = u64::from(listening.syn_cookies_per_second);
-        let (now, burst) = (now.nanos(), SECOND / 10);
+        let (now, burst) = (now.nanos(), if again { SECOND / 10 } else { SECOND / 20 });
         let next = |at: u64| {
             let at = at.max(now);
             let has_room = rate > 0 && at - now <= burst;

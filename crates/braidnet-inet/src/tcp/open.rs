@@ -13,7 +13,9 @@ use super::{
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
 use braidnet_stream::{BucketId, ConnectionId, Context, Control, Counter, Verb};
-use braidnet_tcp::{DropReason, Events, Listen, Payload, Redeemed, Sink, State, SynCookie, Tcb};
+use braidnet_tcp::{
+    DropReason, Events, Listen, Payload, Redeemed, Sink, State, SynCookie, Tcb, isn,
+};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{PROTOCOL, TcpFlags, TcpHeader};
@@ -126,9 +128,12 @@ impl Tcp {
         match braidnet_tcp::listen(header) {
             Listen::Accept => match Place::half_open(listener.clone()) {
                 Ok(place) => Ok(Knock::Open(place)),
-                Err(SYN_QUEUE_FULL) => listener
-                    .take_cookie(&self.config.listening, cx.now())
-                    .map(|()| Knock::Cookie(listener)),
+                Err(SYN_QUEUE_FULL) => {
+                    let syn = || isn::syn_mark(self.config.isn_secret, tuple, header.seq);
+                    self.listeners
+                        .take_cookie(&listener, &self.config.listening, syn, cx.now())
+                        .map(|()| Knock::Cookie(listener))
+                }
                 Err(full) => Err(full),
             },
             Listen::Ignore(reason) => Err(counter_of(reason)),
@@ -254,8 +259,7 @@ impl Tcp {
             cx.drop(syn, counter_of(DropReason::TextOnSyn));
         }
         let now = cx.now();
-        let iss =
-            braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
+        let iss = isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
         let iss = used.map_or(iss, |used| iss.latest(used));
         let own = place.engine();
         let engine = own.as_deref().unwrap_or(&self.config.engine);
@@ -325,7 +329,7 @@ impl Tcp {
             return Err(NO_MEMORY);
         }
         let now = cx.now();
-        let iss = braidnet_tcp::isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
+        let iss = isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
         let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
         tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
         tcb.share_allowance(&self.out_of_order);
@@ -358,7 +362,7 @@ impl Tcp {
 
     /// Where a flow's timestamps start: not to be guessed from another's (RFC 7323 §5.4).
     fn timestamp_offset(&self, tuple: &Tuple) -> u32 {
-        braidnet_tcp::isn::timestamp_offset(self.config.isn_secret, tuple)
+        isn::timestamp_offset(self.config.isn_secret, tuple)
     }
 
     /// The largest segment that fits the device.

@@ -37,7 +37,9 @@ fn answer(syn: &Segment, syn_ack: &Segment) -> Segment {
 
 #[test]
 fn class_20_honest_peers_get_in_while_every_place_is_taken() {
-    let mut rig = Rig::new(false);
+    let mut rig = Rig::with(false, |config| {
+        config.listening.syn_cookies_per_second = 1_000_000;
+    });
     fill(&mut rig, 2000);
     let used = rig.target.used_bytes();
     assert_eq!(rig.count("tcp.cookies_sent"), 2000 - u64::from(BACKLOG));
@@ -151,7 +153,7 @@ fn class_20_cookies_while_the_accept_queue_is_full() {
 /// What forged SYNs make a listener say is limited, if it is to be; and there are none where nobody wants them.
 #[test]
 fn class_20_cookies_are_limited() {
-    for (wanted, rate, at_once) in [(true, 1000, 101), (true, 0, 0), (false, 1000, 0)] {
+    for (wanted, rate, at_once) in [(true, 1000, 51), (true, 0, 0), (false, 1000, 0)] {
         let mut rig = Rig::with(false, |config| {
             config.listening.syn_cookies = wanted;
             config.listening.syn_cookies_per_second = rate;
@@ -165,11 +167,47 @@ fn class_20_cookies_are_limited() {
             [1000, 0]
         };
         assert_eq!(refused, expected, "{wanted} {rate}");
-        // As many as have come free meanwhile.
+        // As many as have come free meanwhile, and those that are for SYNs that come again.
         rig.pass(Duration::from_millis(50));
         fill(&mut rig, 1000);
-        let later = if at_once > 0 { at_once + 50 } else { 0 };
+        let later = if at_once > 0 { at_once + 100 } else { 0 };
         assert_eq!(rig.count("tcp.cookies_sent"), later, "{wanted} {rate}");
         rig.assert_undisturbed();
     }
+}
+
+/// While a flood takes all cookies that there may be, a host whose SYN comes again after a second is served before the flood.
+#[test]
+fn class_20_who_asks_again_goes_first() {
+    let mut rig = Rig::with(false, |config| {
+        config.listening.syn_cookies_per_second = 1000;
+    });
+    let mut forged = 0;
+    let mut flood = |rig: &mut Rig| {
+        for _ in 0..100 {
+            forged += 1;
+            let from = ([198, 18, (forged >> 8) as u8, forged as u8], 1024);
+            rig.attack(&[knock(from).packet()]);
+        }
+    };
+    let pause = Duration::from_millis(10);
+    let mut served_at_once = 0;
+    for port in 4000..4010 {
+        let syn = knock((HONEST, port));
+        flood(&mut rig);
+        let first = rig.segment(&syn);
+        served_at_once += first.len();
+        for _ in 0..100 {
+            rig.pass(pause);
+            flood(&mut rig);
+        }
+        let again = rig.segment(&syn);
+        assert_eq!(again.len(), 1, "port {port}, asked again");
+        rig.segment(&answer(&syn, &again[0]));
+        let end = rig.accepted().expect("it is let in");
+        rig.hang_up(end);
+    }
+    assert_eq!(served_at_once, 0, "the flood takes all");
+    assert!(rig.count("tcp.cookies_limited") > 80_000);
+    rig.assert_undisturbed();
 }

@@ -168,7 +168,10 @@ fn class_19_peers_that_hold_connections_open() {
 #[test]
 fn class_20_syn_flood() {
     for (ethernet, cookies) in [(false, false), (true, false), (false, true), (true, true)] {
-        let mut rig = Rig::with(ethernet, |config| config.listening.syn_cookies = cookies);
+        let mut rig = Rig::with(ethernet, |config| {
+            config.listening.syn_cookies = cookies;
+            config.listening.syn_cookies_per_second = 1_000_000;
+        });
         let syn = |n: u32| Segment::new((EVIL, 1024 + n as u16), (TARGET, NARROW_PORT)).flags(SYN);
         let used = rig.target.used_bytes();
         let answers = flood(&mut rig, 20_000, |n| syn(n).packet());
@@ -197,7 +200,9 @@ fn class_20_syn_flood() {
 #[test]
 fn class_20_syn_flood_from_forged_hosts() {
     for ethernet in [false, true] {
-        let mut rig = Rig::new(ethernet);
+        let mut rig = Rig::with(ethernet, |config| {
+            config.listening.syn_cookies_per_second = 1_000_000;
+        });
         let local = |n: u32| -> Ip { [10, 77, 0, 100 + (n % 100) as u8] };
         for host in [&local as &dyn Fn(u32) -> Ip, &nobody] {
             flood(&mut rig, 10_000, |n| {
