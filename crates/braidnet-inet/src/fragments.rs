@@ -90,6 +90,8 @@ counters! {
         Full: "full",
         /// Of a datagram whose rest did not come in time.
         TimedOut: "timed_out",
+        /// Of a datagram of which some are marked by the network, and others may not be (RFC 3168 §5.3).
+        EcnDiffers: "ecn_differs",
         /// While the stack's memory is used up nothing is held.
         MemoryShort: "memory_short",
         /// For another bucket than the device's: our own fault.
@@ -112,6 +114,7 @@ impl From<Reason> for Counted {
             Reason::SourceFull => Counted::SourceFull,
             Reason::Full => Counted::Full,
             Reason::TimedOut => Counted::TimedOut,
+            Reason::EcnDiffers => Counted::EcnDiffers,
         }
     }
 }

@@ -176,7 +176,7 @@ impl Ip {
                 remote: Address::v4(header.source.to_be_bytes()),
                 protocol: header.protocol,
                 ttl: header.ttl,
-                flags: 0,
+                flags: Datagram::ecn_of(header.type_of_service),
                 header_len: MIN_HEADER_LEN as u8,
             });
         }
@@ -232,7 +232,7 @@ impl Ip {
             remote: header.source,
             protocol: header.protocol,
             ttl: header.ttl,
-            flags,
+            flags: flags | Datagram::ecn_of(header.type_of_service),
             header_len: header.header_len,
         };
         if header.is_fragment() {
@@ -446,6 +446,7 @@ fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
         remote,
         protocol,
         ttl,
+        flags,
         ..
     } = *datagram;
     Ipv4Header {
@@ -453,6 +454,7 @@ fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
         destination: remote,
         protocol,
         ttl: if ttl == 0 { DEFAULT_TTL } else { ttl },
+        type_of_service: flags >> Datagram::ECN.trailing_zeros(),
         // A packet that may not be fragmented needs no identification (RFC 6864 §4.1).
         dont_fragment: is_uncut(datagram),
         // No more than the MTU, which is at most 65535.

@@ -39,6 +39,14 @@ impl Datagram {
     pub const WHOLE: u8 = 2;
     /// Bit of `flags`, on the way down, in a control message: it is the first fragment of a datagram whose time is over.
     pub const EXPIRED: u8 = 4;
+    /// Two bits of `flags`, highest: the ECN field of the IP header (RFC 3168 §5), both ways, where a [`TcpHeader`] has it.
+    pub const ECN: u8 = TcpHeader::ECN;
+
+    /// [`Datagram::ECN`] of a header with this type of service.
+    #[inline]
+    pub const fn ecn_of(type_of_service: u8) -> u8 {
+        type_of_service << 6
+    }
 }
 
 /// Between IP and [`Fragments`](crate::fragments::Fragments), on the way up.

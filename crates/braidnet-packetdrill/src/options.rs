@@ -50,6 +50,8 @@ pub(crate) fn set(
             let time = Duration::from_millis(least(0)?.into());
             SocketOption::UserTimeout(is_on.then_some(time))
         }
+        // No number stands for it.
+        OptionName::Ecn => return Err(Errno(libc::ENOPROTOOPT)),
     };
     Ok(sockets.set_option(socket, option)?)
 }
@@ -79,6 +81,7 @@ pub(crate) fn get(
         }
         SocketOption::KeepCount(probes) => i32::from(probes),
         SocketOption::UserTimeout(time) => bounded(time.unwrap_or_default().as_millis()),
+        SocketOption::Ecn(_) => return Err(Errno(libc::ENOPROTOOPT)),
         SocketOption::Linger(time) => {
             let on = i32::from(time.is_some()).to_ne_bytes();
             let time = bounded(time.unwrap_or_default().as_secs().into()).to_ne_bytes();

@@ -91,6 +91,8 @@ pub enum Choice {
     UserTimeout(u32),
     /// The receive buffer, in bytes as they count against the window.
     ReceiveBuffer(u32),
+    /// Congestion notification is asked for.
+    Ecn,
 }
 
 /// What a call answers.
@@ -177,6 +179,9 @@ pub mod calls {
     }
     pub fn user_timeout(millis: u32) -> Call {
         Call::Set(Choice::UserTimeout(millis))
+    }
+    pub fn ecn() -> Call {
+        Call::Set(Choice::Ecn)
     }
     pub fn receive_buffer(bytes: u32) -> Call {
         Call::Set(Choice::ReceiveBuffer(bytes))

@@ -79,6 +79,7 @@ fn play_inside(scripts: &[Script], round: u16) -> Result<Vec<Failure>, String> {
         ..TunConfig::new(Mode::Tun)
     })
     .map_err(|error| error.to_string())?;
+    let interface = device.name().to_owned();
     let QueuePair {
         receiver,
         transmitter,
@@ -102,7 +103,7 @@ fn play_inside(scripts: &[Script], round: u16) -> Result<Vec<Failure>, String> {
         })
         .unzip();
     std::thread::scope(|scope| {
-        let wire = &wire;
+        let (wire, interface) = (&wire, &interface[..]);
         let reader = scope.spawn(|| deal(receiver, &sinks, &is_over));
         let plays: Vec<_> = seats
             .into_iter()
@@ -110,6 +111,7 @@ fn play_inside(scripts: &[Script], round: u16) -> Result<Vec<Failure>, String> {
                 scope.spawn(move || {
                     let mut host = Linux {
                         wire,
+                        interface,
                         packets,
                         start,
                         host: SocketAddrV4::new(HOST, PORTS + number),
@@ -180,6 +182,8 @@ struct Wire {
 /// The kernel, as one script sees it.
 struct Linux<'a> {
     wire: &'a Mutex<Wire>,
+    /// What the device is called.
+    interface: &'a str,
     packets: mpsc::Receiver<Stamped>,
     start: Instant,
     host: SocketAddrV4,
@@ -282,9 +286,17 @@ impl Linux<'_> {
             Call::Error => sockopt::socket_error(self.subject()?)??,
             Call::Readable => number = rustix::io::ioctl_fionread(self.subject()?)? as i64,
             Call::Ready => number = ready(self.subject()?)?,
+            Call::Set(Choice::Ecn) => self.ask_for_ecn()?,
             Call::Set(choice) => set(self.subject()?, choice)?,
         }
         Ok(Answer::Number(number))
+    }
+
+    /// Sockets have no such option, but routes have; each script has a peer of its own.
+    fn ask_for_ecn(&self) -> Result<(), Errno> {
+        let peer = self.peer.ip().to_string();
+        let route = ["route", "add", &peer, "dev", self.interface];
+        ip(&[&route[..], &["features", "ecn"]].concat()).map_err(|_| Errno::OPNOTSUPP)
     }
 }
 
@@ -327,6 +339,7 @@ fn set(socket: &OwnedFd, choice: Choice) -> Result<(), Errno> {
             sockopt::set_socket_keepalive(socket, true)
         }
         Choice::UserTimeout(millis) => sockopt::set_tcp_user_timeout(socket, millis),
+        Choice::Ecn => Err(Errno::NOPROTOOPT),
         // Linux doubles what it is given, and announces half of that.
         Choice::ReceiveBuffer(bytes) => {
             sockopt::set_socket_recv_buffer_size(socket, bytes as usize)

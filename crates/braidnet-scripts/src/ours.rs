@@ -6,6 +6,7 @@ use braidnet::device::{Capabilities, Device, QueuePair, memory};
 use braidnet::message::{Arena, Pool, Run};
 use braidnet::socket::{How, Readiness, Socket, SocketError, SocketOption, Sockets};
 use braidnet::stream::Next;
+use braidnet::tcp::EcnMode;
 use braidnet::{Instant, StackConfig};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -173,6 +174,7 @@ fn options(choice: Choice) -> Vec<SocketOption> {
             Duration::from_millis(millis.into()),
         ))],
         Choice::ReceiveBuffer(bytes) => vec![SocketOption::ReceiveBuffer(bytes)],
+        Choice::Ecn => vec![SocketOption::Ecn(EcnMode::On)],
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) struct Packet {
     pub(crate) ack: u32,
     pub(crate) window: u16,
     pub(crate) urgent: u16,
+    pub(crate) ecn: u8,
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
     pub(crate) sack_permitted: bool,
@@ -110,7 +111,8 @@ pub(crate) fn build(
     }
     tcp[16..18].copy_from_slice(&sum.to_be_bytes());
     let total = ((20 + tcp.len()) as u16).to_be_bytes();
-    let mut packet = vec![0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 6, 0, 0];
+    let ecn = segment.ecn.unwrap_or(0);
+    let mut packet = vec![0x45, ecn, total[0], total[1], 0, 0, 0x40, 0, 64, 6, 0, 0];
     packet.extend(from.ip().octets());
     packet.extend(to.ip().octets());
     let sum = checksum(&[&packet]).to_be_bytes();
@@ -187,6 +189,7 @@ impl Packet {
             ack: word(tcp, 8)?,
             window: half(tcp, 14)?,
             urgent: half(tcp, 18)?,
+            ecn: *ip.get(1)? & 3,
             mss: None,
             window_scale: None,
             sack_permitted: false,
@@ -240,6 +243,7 @@ impl Packet {
             window: Some(self.window),
             push: Some(self.flags & flag::PSH != 0),
             urgent: (self.flags & flag::URG != 0).then_some(self.urgent),
+            ecn: Some(self.ecn),
             options: Options {
                 mss: self.mss.map_or(Said::Nothing, Said::There),
                 window_scale: self.window_scale.map_or(Said::Nothing, Said::There),

@@ -309,6 +309,9 @@ impl<'a> Play<'a> {
         if expected.urgent.is_some() && expected.urgent != found.urgent {
             return Some("its urgent pointer".to_owned());
         }
+        if expected.ecn.is_some() && expected.ecn != found.ecn {
+            return Some("its ECN field".to_owned());
+        }
         if packet.payload != packet::contents(found.seq, found.len) {
             return Some("its bytes are not what was sent".to_owned());
         }

@@ -36,6 +36,8 @@ pub struct Segment {
     pub(crate) window: Option<u16>,
     pub(crate) push: Option<bool>,
     pub(crate) urgent: Option<u16>,
+    /// The ECN field of the IP header (RFC 3168 §5).
+    pub(crate) ecn: Option<u8>,
     pub(crate) options: Options,
     pub(crate) damage: Damage,
     /// Expected: with or without an acknowledgment.
@@ -97,6 +99,7 @@ fn segment(flags: u8, seq: i64, ack: i64, len: usize) -> Segment {
         window: None,
         push: None,
         urgent: None,
+        ecn: None,
         options: Options::default(),
         damage: Damage::None,
         is_ack_free: false,
@@ -172,6 +175,49 @@ impl Segment {
             urgent: Some(pointer),
             ..self
         }
+    }
+
+    /// With ECE.
+    pub fn ece(self) -> Segment {
+        Segment {
+            flags: self.flags | flag::ECE,
+            ..self
+        }
+    }
+
+    /// With CWR.
+    pub fn cwr(self) -> Segment {
+        Segment {
+            flags: self.flags | flag::CWR,
+            ..self
+        }
+    }
+
+    fn ecn(self, field: u8) -> Segment {
+        Segment {
+            ecn: Some(field),
+            ..self
+        }
+    }
+
+    /// In a packet that may not be marked.
+    pub fn not_ect(self) -> Segment {
+        self.ecn(0)
+    }
+
+    /// In a packet that may be marked: ECT(0).
+    pub fn ect0(self) -> Segment {
+        self.ecn(2)
+    }
+
+    /// In one that says so otherwise: ECT(1).
+    pub fn ect1(self) -> Segment {
+        self.ecn(1)
+    }
+
+    /// In a packet that is marked.
+    pub fn ce(self) -> Segment {
+        self.ecn(3)
     }
 
     /// Expected: whether it acknowledges anything, and what, is left open.
@@ -296,6 +342,10 @@ impl fmt::Display for Segment {
         }
         if let Some(urgent) = self.urgent {
             write!(f, " urg {urgent}")?;
+        }
+        if let Some(field) = self.ecn {
+            let names = ["not-ECT", "ECT(1)", "ECT(0)", "CE"];
+            write!(f, " {}", names[usize::from(field & 3)])?;
         }
         self.options.fmt(f)?;
         match self.damage {

@@ -40,6 +40,8 @@ pub struct Config {
     pub rack: bool,
     /// Whether window scaling is offered and agreed to (RFC 7323 §2). Without it, windows end at 65,535 bytes.
     pub window_scale: bool,
+    /// Whether the network may mark data in place of dropping it (RFC 3168), where the peer wants that, too.
+    pub ecn: EcnMode,
     /// How long an acknowledgment may wait for company; RFC 9293 §3.8.6.3 allows less than 500 ms.
     pub delayed_ack: Duration,
     /// Lower bound of the retransmission timeout. RFC 6298 §2.4 asks for one second; see `docs/rfc-departures.md`.
@@ -123,6 +125,7 @@ impl Default for Config {
             sack: true,
             rack: true,
             window_scale: true,
+            ecn: EcnMode::Passive,
             delayed_ack: Duration::from_millis(40),
             min_rto: Duration::from_millis(200),
             initial_rto: Duration::from_secs(1),
@@ -222,9 +225,65 @@ impl FromStr for CongestionControl {
     }
 }
 
+/// Whether explicit congestion notification is used (RFC 3168 §6.1.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum EcnMode {
+    /// It is neither asked for nor agreed to.
+    Off,
+    /// It is agreed to where the peer asks for it.
+    #[default]
+    Passive,
+    /// It is asked for, too. A SYN that is not answered, or refused, is sent again without asking (§6.1.1.1).
+    On,
+}
+
+impl EcnMode {
+    /// Every mode.
+    pub const ALL: [EcnMode; 3] = [EcnMode::Off, EcnMode::Passive, EcnMode::On];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EcnMode::Off => "off",
+            EcnMode::Passive => "passive",
+            EcnMode::On => "on",
+        }
+    }
+}
+
+impl fmt::Display for EcnMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no mode of explicit congestion notification.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no mode of congestion notification is called {0:?}; there are off, passive and on")]
+pub struct UnknownEcnMode(String);
+
+impl FromStr for EcnMode {
+    type Err = UnknownEcnMode;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        EcnMode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == word)
+            .ok_or_else(|| UnknownEcnMode(word.to_owned()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modes_of_congestion_notification_are_read_as_written() {
+        for mode in EcnMode::ALL {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+        }
+        assert!("On".parse::<EcnMode>().is_err());
+    }
 
     #[test]
     fn congestion_controls_are_read_as_written() {

@@ -1,6 +1,7 @@
 //! What belongs to neither half: state, what the handshake agreed on, teardown.
 
 use crate::config::Config;
+use crate::ecn::{Ecn, Usual};
 use crate::slow::{Slow, SlowTimers, UserTimeout};
 use crate::state::{State, Step};
 use braidnet_wire::seq::SeqNumber;
@@ -33,6 +34,9 @@ pub(crate) struct Connection {
     pub(crate) sack: bool,
     /// The peer's SYN has a window scale, and ours may.
     pub(crate) peer_scales: bool,
+    pub(crate) ecn: Ecn,
+    /// What most segments look like.
+    pub(crate) usual: Usual,
     /// Our SYN or SYN-ACK is to be sent, or sent again.
     pub(crate) handshake_due: bool,
     /// How often it has been sent.
@@ -95,6 +99,8 @@ impl Connection {
             timestamps: false,
             sack: false,
             peer_scales: false,
+            ecn: Ecn::default(),
+            usual: Usual::default(),
             handshake_due: true,
             handshakes_sent: 0,
             announced_in_syn: config.receive_buffer_bytes.min(65535),
@@ -159,11 +165,12 @@ impl Connection {
 
     /// Compares the options of the peer's SYN with what we offer.
     pub(crate) fn agree(&mut self, syn: &TcpHeader) -> Agreed {
-        let config = &self.config;
+        let config = self.config;
         // RFC 7323 §2.5, §3.2 and RFC 2018 §2: in use only if both SYNs carry the option.
         self.timestamps = config.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS);
         self.sack = config.sack && syn.has(TcpHeader::HAS_SACK_PERMITTED);
         self.peer_scales = config.window_scale && syn.has(TcpHeader::HAS_WINDOW_SCALE);
+        self.agree_on_ecn(syn);
         let (snd_wind_shift, rcv_wind_shift) = if self.peer_scales {
             (syn.window_scale.min(14), config.wanted_shift())
         } else {
@@ -191,7 +198,7 @@ impl Connection {
     pub(crate) fn syn(&self, now: Instant) -> TcpHeader {
         let config = &self.config;
         let mut header = TcpHeader {
-            flags: TcpFlags::SYN,
+            flags: TcpFlags::SYN.union(self.ecn_setup(self.state == State::SynReceived)),
             window: self.announced_in_syn as u16,
             present: TcpHeader::HAS_MSS,
             mss: self.mss,

@@ -3,11 +3,12 @@
 //!
 //! The initial sequence number is the cookie: five bits of a clock that ticks every 64 seconds, three that stand for a segment
 //! size, and 24 of a keyed hash of these, the tuple and the peer's initial sequence number. Where the peer sends timestamps, the
-//! last six bits of ours, which it echoes, hold its window scale and whether it takes selective acknowledgments; without them
-//! neither is agreed to. The peer could change these six, and harm nobody but itself.
+//! last six bits of ours, which it echoes, hold its window scale and whether it takes selective acknowledgments and congestion
+//! notification; without them none of these is agreed to. The peer could change these six, and harm nobody but itself.
 
 use crate::config::Config;
 use crate::connection::Connection;
+use crate::ecn::SETUP;
 use crate::state::State;
 use crate::{Payload, Tcb};
 use braidnet_wire::address::Tuple;
@@ -24,10 +25,11 @@ const TICK: u64 = 64_000_000_000;
 /// Ticks that a cookie outlives: it is good for two to three minutes.
 const LIFETIME: u64 = 2;
 const HASH_BITS: u32 = 24;
-/// The last bits of a timestamp: the scale, 15 for none, and selective acknowledgment.
+/// The last bits of a timestamp: the scale, 15 for none, selective acknowledgment, and congestion notification.
 const OPTION_BITS: u32 = 0x3f;
 const NO_SCALE: u32 = 15;
 const SACK_BIT: u32 = 1 << 4;
+const ECN_BIT: u32 = 1 << 5;
 
 /// What makes and recognises the cookies of one tuple at one time.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +64,7 @@ impl SynCookie<'_> {
         if !(config.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS)) {
             // Nowhere to keep anything else.
             syn.present &= TcpHeader::HAS_MSS;
+            syn.flags = TcpFlags::SYN;
         }
         let config = config.bounded();
         let mss = mss.min(config.maximum_segment);
@@ -75,7 +78,7 @@ impl SynCookie<'_> {
             Some(1)
         };
         header.seq = self.cookie(self.tick(), size.unwrap_or(0) as u32, syn.seq);
-        header.flags = TcpFlags::SYN.union(TcpFlags::ACK);
+        header.flags = header.flags.union(TcpFlags::ACK);
         header.ack = syn.seq + 1;
         if connection.timestamps {
             header.ts_echo = syn.ts_value;
@@ -106,6 +109,9 @@ impl SynCookie<'_> {
             syn.ts_value = ack.ts_value;
             if options & SACK_BIT != 0 {
                 syn.present |= TcpHeader::HAS_SACK_PERMITTED;
+            }
+            if options & ECN_BIT != 0 {
+                syn.flags = syn.flags.union(SETUP);
             }
             if options & NO_SCALE != NO_SCALE {
                 syn.present |= TcpHeader::HAS_WINDOW_SCALE;
@@ -140,7 +146,8 @@ fn options(connection: &Connection, syn: &TcpHeader) -> u32 {
         true => u32::from(syn.window_scale.min(14)),
         false => NO_SCALE,
     };
-    scale | if connection.sack { SACK_BIT } else { 0 }
+    let bit = |on: bool, bit| if on { bit } else { 0 };
+    scale | bit(connection.sack, SACK_BIT) | bit(connection.ecn.hears, ECN_BIT)
 }
 
 /// The latest timestamp, no later than `now`, that ends in `options`: what follows is never older.

@@ -37,6 +37,7 @@ mod config;
 mod congestion;
 mod connection;
 mod cookie;
+mod ecn;
 mod flight;
 mod growth;
 #[cfg(test)]
@@ -66,7 +67,8 @@ mod urgent;
 pub use allowance::Allowance;
 pub use arrival::Expected;
 pub use config::{
-    Config, CongestionControl, Keepalive, MAX_WINDOW_BYTES, UnknownCongestionControl,
+    Config, CongestionControl, EcnMode, Keepalive, MAX_WINDOW_BYTES, UnknownCongestionControl,
+    UnknownEcnMode,
 };
 pub use cookie::{Redeemed, SynCookie};
 pub use output::{Outlet, Transmit};

@@ -1,7 +1,8 @@
 //! Two engines back to back over a link that loses, repeats and reorders by a seed: what one user sends, the other gets.
 
 use crate::testing::{End, Random, Wire};
-use crate::{Config, CongestionControl, Events, State, reset_for};
+use crate::{Config, CongestionControl, EcnMode, Events, State, reset_for};
+use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
@@ -12,6 +13,8 @@ struct Case {
     /// Per mille.
     loss: u64,
     duplication: u64,
+    /// Of what may be marked.
+    marks: u64,
     /// Bytes that each side sends.
     bytes: usize,
     longest_cut: u32,
@@ -30,6 +33,8 @@ struct Link {
     wakes: [Instant; 2],
     closed: [bool; 2],
     trace: bool,
+    /// Segments that were marked.
+    marked: usize,
 }
 
 const DELAY: Duration = Duration::from_millis(10);
@@ -52,6 +57,7 @@ impl Link {
             wakes: [now; 2],
             closed: [false; 2],
             trace: std::env::var_os("TRACE").is_some(),
+            marked: 0,
         };
         for end in &mut link.ends {
             end.longest_cut = case.longest_cut;
@@ -61,7 +67,11 @@ impl Link {
     }
 
     fn transmit(&mut self, case: &Case, from: usize) {
-        for wire in self.ends[from].poll(self.now) {
+        for mut wire in self.ends[from].poll(self.now) {
+            if wire.header.ecn() != 0 && self.random.chance(case.marks) {
+                wire.header.present |= TcpHeader::CE;
+                self.marked += 1;
+            }
             if self.trace {
                 let header = &wire.header;
                 println!(
@@ -138,7 +148,7 @@ impl Link {
         })
     }
 
-    fn run(mut self, case: &Case, seconds: u64) -> [End; 2] {
+    fn run(&mut self, case: &Case, seconds: u64) {
         let until = self.now + Duration::from_secs(seconds);
         while !self.is_done() {
             let arrival = self.under_way.first_key_value().map(|((at, _), _)| *at);
@@ -147,7 +157,7 @@ impl Link {
             assert!(
                 next < until,
                 "stalled: {:#?}",
-                self.ends.map(|end| end.tcb.status())
+                self.ends.each_ref().map(|end| end.tcb.status())
             );
             self.now = self.now.max(next);
             while let Some(entry) = self.under_way.first_entry()
@@ -170,12 +180,14 @@ impl Link {
                 self.transmit(case, at);
             }
         }
-        self.ends
     }
 }
 
-fn check(case: &Case, seed: u64) {
-    let [client, server] = Link::open(case, seed).run(case, 3600);
+/// How many segments were marked.
+fn check(case: &Case, seed: u64) -> usize {
+    let mut link = Link::open(case, seed);
+    link.run(case, 3600);
+    let [client, server] = link.ends;
     let context = format!(
         "seed {seed}, {:?} {:?}, {case:?}",
         client.events, server.events
@@ -192,7 +204,11 @@ fn check(case: &Case, seed: u64) {
             "{context}: {:?}",
             end.events
         );
+        if case.loss + case.duplication == 0 {
+            assert_eq!(end.repeated, 0, "{context}: in vain");
+        }
     }
+    link.marked
 }
 
 fn configs() -> Vec<Config> {
@@ -222,6 +238,7 @@ fn a_perfect_link() {
             config,
             loss: 0,
             duplication: 0,
+            marks: 0,
             bytes: 300_000,
             longest_cut: u32::MAX,
             bite: usize::MAX,
@@ -230,14 +247,40 @@ fn a_perfect_link() {
     }
 }
 
+/// What is marked is not lost: nothing is sent again.
+#[test]
+fn a_marking_link() {
+    let mut marked = 0;
+    for (seed, config) in configs().into_iter().enumerate() {
+        let case = Case {
+            config: Config {
+                ecn: EcnMode::On,
+                ..config
+            },
+            loss: 0,
+            duplication: 0,
+            marks: [10, 100, 1000][seed % 3],
+            bytes: 100_000,
+            longest_cut: u32::MAX,
+            bite: usize::MAX,
+        };
+        marked += check(&case, seed as u64);
+    }
+    assert!(marked > 500, "{marked}");
+}
+
 #[test]
 fn a_lossy_link() {
     for (at, config) in configs().into_iter().enumerate() {
         for seed in 0..6 {
             let case = Case {
-                config,
+                config: Config {
+                    ecn: [EcnMode::Passive, EcnMode::On][seed % 2],
+                    ..config
+                },
                 loss: [10, 50, 200][seed % 3],
                 duplication: [0, 50, 200][seed / 2 % 3],
+                marks: [0, 100][seed % 2],
                 bytes: 60_000,
                 longest_cut: [u32::MAX, 700][seed % 2],
                 bite: [usize::MAX, 500][seed / 2 % 2],
@@ -259,6 +302,7 @@ fn a_trickle_in_single_bytes() {
             config,
             loss: 100,
             duplication: 100,
+            marks: 0,
             bytes: 40,
             longest_cut: 1,
             bite: 1,

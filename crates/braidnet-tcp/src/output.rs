@@ -234,12 +234,15 @@ impl<P: Payload> Tcb<P> {
     fn handshake(&mut self, now: Instant) -> Transmit {
         let connection = &mut self.connection;
         let again = connection.handshakes_sent > 0;
+        if again && connection.state == State::SynSent {
+            connection.stop_asking_for_ecn();
+        }
         connection.handshakes_sent = connection.handshakes_sent.saturating_add(1);
         connection.handshake_due = false;
         let mut header = connection.syn(now);
         header.seq = self.sender.iss;
         if connection.state == State::SynReceived {
-            header.flags = TcpFlags::SYN.union(TcpFlags::ACK);
+            header.flags = header.flags.union(TcpFlags::ACK);
             header.ack = self.receiver.rcv_nxt;
             header.window = self.receiver.announce_unscaled();
             if connection.timestamps {
@@ -268,7 +271,14 @@ impl<P: Payload> Tcb<P> {
         let retransmission = seq.is_before(self.sender.snd_max);
         self.sender.on_sent(now, filled.octets());
         self.sender.on_sent_in_recovery(filled.octets());
-        self.segment(now, seq, filled, retransmission)
+        let tells = self.sender.marks.cwr_due && filled.len > 0 && !retransmission;
+        let (mut segment, data) = self.segment(now, seq, filled, retransmission);
+        if tells {
+            // RFC 3168 §6.1.2: the peer need not tell of it any more.
+            self.sender.marks.cwr_due = false;
+            segment.header.flags = segment.header.flags.union(TcpFlags::CWR);
+        }
+        (segment, data)
     }
 
     #[inline(never)]
@@ -350,7 +360,10 @@ impl<P: Payload> Tcb<P> {
         let filled = self.fill(seq, 1, outlet);
         let retransmission = self.sender.snd_max != seq;
         self.sender.on_probe_sent();
-        self.segment(now, seq, filled, retransmission)
+        let (mut segment, data) = self.segment(now, seq, filled, retransmission);
+        // RFC 3168 §6.1.6: it may well be thrown away, and a mark with it.
+        segment.header.present &= !TcpHeader::ECN;
+        (segment, data)
     }
 
     /// Fills a segment of at most `octets` sequence numbers from `seq` on.
@@ -391,8 +404,12 @@ impl<P: Payload> Tcb<P> {
         if filled.fin {
             flags |= TcpFlags::FIN.0;
         }
+        let mut header = self.header(now, seq, TcpFlags(flags));
+        if filled.len > 0 && !retransmission {
+            header.present |= self.sender.marks.ecn;
+        }
         let segment = Transmit {
-            header: self.header(now, seq, TcpFlags(flags)),
+            header,
             offset: filled.offset,
             len: filled.len,
             retransmission,
@@ -435,7 +452,7 @@ impl<P: Payload> Tcb<P> {
             seq,
             ack: self.receiver.rcv_nxt,
             window: self.receiver.announce(),
-            flags,
+            flags: flags.union(self.connection.ecn.flags()),
             ..TcpHeader::default()
         };
         if self.connection.timestamps {

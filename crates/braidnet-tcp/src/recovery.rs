@@ -7,12 +7,14 @@
 //! | losses found by time (RFC 8985 §6) | [`rack`] |
 //! | a probe of the tail before the timeout (RFC 8985 §7) | [`tail`] |
 //! | how fast the window shrinks (RFC 6937) | [`reduction`] |
+//! | what the network marks and does not lose (RFC 3168 §6.1.2) | [`mark`] |
 //! | what was no loss: Eifel (RFC 3522, RFC 4015), D-SACK (RFC 3708), F-RTO (RFC 5682) | [`doubt`] |
 //!
 //! Without SACK, `left_bytes` counts what duplicate ACKs say has left the network, which is RFC 6582's inflation of the window
 //! by another name.
 
 pub(crate) mod doubt;
+pub(crate) mod mark;
 pub(crate) mod rack;
 pub(crate) mod reduction;
 pub(crate) mod tail;
@@ -34,6 +36,8 @@ pub(crate) enum Phase {
     /// Nothing.
     #[default]
     Open,
+    /// Nothing was lost, but the window shrinks, until RecoveryPoint is acknowledged.
+    Marked,
     /// Fast recovery, until RecoveryPoint is acknowledged.
     Fast,
     /// After a timeout, until all that was in flight then is acknowledged.
@@ -94,6 +98,8 @@ pub(crate) struct Ack<'a> {
     pub(crate) bare: bool,
     /// SACK is in use.
     pub(crate) sack: bool,
+    /// It tells of marks (RFC 3168 §6.1.2).
+    pub(crate) marked: bool,
     /// How many milliseconds ago we sent the timestamp that it echoes (RFC 7323 §4.1), if it echoes one.
     pub(crate) echo_age: Option<u32>,
 }
@@ -134,11 +140,12 @@ impl Sender {
             self.see_life();
         }
         // Nothing was missing before what is acknowledged: the ACK came of its arrival.
-        let sure = self.recovery.phase == Phase::Open && self.flight.is_untouched();
+        let sure = !self.is_recovering() && self.flight.is_untouched();
         let mut delivery = Delivery::default();
         let moved = header.ack - self.snd_una;
         if moved > 0 {
             self.move_una(header.ack, &mut delivery);
+            self.forget_cut();
         }
         // What is selectively acknowledged echoes no time of its own (RFC 7323 §4.1).
         self.measure(now, &delivery, sure, ack.echo_age);
@@ -159,8 +166,11 @@ impl Sender {
         };
         self.look_at_time(now, &heard);
         self.look_for_doubt(now, &heard);
+        if ack.marked {
+            self.heed_mark(moved);
+        }
         if moved > 0 {
-            self.on_new_ack(now, moved, ack.sack);
+            self.on_new_ack(now, moved, ack);
         } else if self.flight_size() > 0 && window_before != 0 {
             // RFC 6675 §2 and RFC 5681 §2 each say what a duplicate is.
             let duplicate = match ack.sack {
@@ -189,7 +199,7 @@ impl Sender {
             (Some(one), Some(other)) if other.is_after(one) => Some(other),
             (one, other) => one.or(other),
         };
-        let newest = newest.filter(|_| sack || self.recovery.phase == Phase::Open);
+        let newest = newest.filter(|_| sack || !self.is_recovering());
         let once = newest.is_some() && newest == delivery.newest_original;
         self.tell_model(now, delivery.octets, (newest.map(|newest| newest.at), once));
     }
@@ -205,19 +215,20 @@ impl Sender {
     }
 
     /// What an ACK of `bytes` new ones means for the window, and for what is going on.
-    fn on_new_ack(&mut self, now: Instant, bytes: u32, sack: bool) {
+    fn on_new_ack(&mut self, now: Instant, bytes: u32, ack: Ack<'_>) {
         let una = self.snd_una;
+        // RFC 3168 §6.1.2: not by what tells of marks.
+        let grows = !ack.marked && !self.modelled;
         match self.recovery.phase {
             Phase::Open => {
                 self.recovery.left_bytes = 0;
-                if self.cwnd_limited && !self.modelled {
+                if self.cwnd_limited && grows {
                     self.grow(now, bytes, None);
                 }
             }
-            Phase::Fast | Phase::Timeout if una.is_at_or_after(self.recovery.point) => {
-                self.recover()
-            }
-            Phase::Fast if sack => {}
+            _ if una.is_at_or_after(self.recovery.point) => self.recover(),
+            Phase::Marked => {}
+            Phase::Fast if ack.sack => {}
             Phase::Fast => {
                 // RFC 6582 §3.2 step 3, partial acknowledgment: the next hole, and deflation.
                 let smss = self.congestion.smss();
@@ -227,7 +238,7 @@ impl Sender {
                 self.recovery.forced = true;
             }
             // While a timeout is in doubt the window waits for the answer.
-            Phase::Timeout if self.is_probing_timeout() || self.modelled => {}
+            Phase::Timeout if self.is_probing_timeout() || !grows => {}
             // A hole that closes acknowledges at once what lay behind it: not more than that says (RFC 3465 §2.3).
             Phase::Timeout => {
                 let most = 2 * self.congestion.smss();
@@ -242,6 +253,10 @@ impl Sender {
 
     /// Everything that was in flight when the loss was found has arrived.
     fn recover(&mut self) {
+        if self.recovery.phase == Phase::Marked {
+            self.congestion.end_reduction();
+            return self.calm_down();
+        }
         if self.recovery.phase == Phase::Fast {
             match self.recovery.by_sack {
                 true => self.congestion.end_reduction(),
@@ -327,17 +342,17 @@ impl Sender {
         if self.recovery.by_time {
             self.find_overdue(now);
         } else if sack {
-            let calm = self.recovery.phase == Phase::Open && self.is_calmed();
+            let calm = !self.is_recovering() && self.is_calmed();
             if let Some(edge) = self.flight.overtaken_before(smss).filter(|_| !calm) {
                 self.flight.lose_originals_before(edge);
             }
-            if enough && self.recovery.phase == Phase::Open && !calm {
+            if enough && !self.is_recovering() && !calm {
                 self.flight.lose_front(smss);
             }
-        } else if enough && self.recovery.phase == Phase::Open && !self.recovery.guarded {
+        } else if enough && !self.is_recovering() && !self.recovery.guarded {
             self.flight.lose_front(smss);
         }
-        if self.recovery.phase == Phase::Open && self.flight.lost() > 0 {
+        if !self.is_recovering() && self.flight.lost() > 0 {
             self.enter_fast_recovery(sack);
         }
     }
@@ -345,7 +360,13 @@ impl Sender {
     fn enter_fast_recovery(&mut self, sack: bool) {
         self.begin_doubt(Phase::Fast);
         let flight_size = self.flight_size();
-        self.congestion.on_loss(flight_size);
+        // RFC 3168 §6.1.2: marks and losses of one window are one sign.
+        let is_cut = self.recovery.phase == Phase::Marked;
+        if !is_cut {
+            self.congestion.on_loss(flight_size);
+            self.recovery.reduction = Reduction::begin(flight_size);
+        }
+        self.note_cut();
         let recovery = &mut self.recovery;
         recovery.phase = Phase::Fast;
         recovery.point = self.snd_nxt;
@@ -353,7 +374,6 @@ impl Sender {
         recovery.rescued = false;
         recovery.by_sack = sack;
         recovery.tail = TailProbe::default();
-        recovery.reduction = Reduction::begin(flight_size);
         if sack && !self.modelled {
             // What may leave now beyond the first is what ACKs will say.
             self.congestion.reduce_to(self.flight.flying());
@@ -381,6 +401,7 @@ impl Sender {
         if self.snd_una == self.snd_nxt {
             self.probes = self.probes.saturating_add(1);
             self.probe_due = true;
+            self.congestion.let_go();
             self.persist(now);
         } else {
             self.on_timeout(now);
@@ -403,7 +424,7 @@ impl Sender {
 
     /// Whether lost segments are being repaired.
     pub(crate) fn is_recovering(&self) -> bool {
-        self.recovery.phase != Phase::Open
+        matches!(self.recovery.phase, Phase::Fast | Phase::Timeout)
     }
 
     /// Something in flight was not acknowledged in time (RFC 6298 §5.4 to §5.6).
@@ -418,12 +439,13 @@ impl Sender {
             // RFC 5681 §3.1: held constant only where this very segment was sent again by the timer before.
             let first = self.recovery.timed_out != Some(self.snd_una);
             self.begin_doubt(Phase::Timeout);
-            if self.recovery.phase == Phase::Fast {
+            if matches!(self.recovery.phase, Phase::Fast | Phase::Marked) {
                 // What recovery allowed for the moment says nothing of the path.
                 self.congestion.end_reduction();
             }
             self.congestion.on_timeout(self.flight_size(), first);
             self.recovery.timed_out = Some(self.snd_una);
+            self.note_cut();
             self.retransmit_all(now);
         }
         self.arm_timeout(now);
@@ -455,7 +477,7 @@ impl Sender {
         let recovery = &self.recovery;
         match recovery.phase {
             // Limited transmit (RFC 3042, RFC 6675 §5 step 3): a new segment for each that has left.
-            Phase::Open => {
+            Phase::Open | Phase::Marked => {
                 let left = recovery.left_bytes.min(2 * self.congestion.smss());
                 self.flight.flying().saturating_sub(left)
             }
@@ -578,12 +600,13 @@ impl Sender {
             || recovery.forced
             || recovery.tail.is_out()
             || recovery.doubt.is_some()
+            || self.marks.is_pending()
             || !self.flight.is_untouched()
             || self.snd_max != self.snd_nxt
             || self.snd_up.is_some()
             || self.snd_wnd == 0;
         self.tail_probes = recovery.by_time
-            && recovery.phase == Phase::Open
+            && matches!(recovery.phase, Phase::Open | Phase::Marked)
             && recovery.dup_acks == 0
             && !recovery.tail.is_out()
             && self.flight.is_untouched()

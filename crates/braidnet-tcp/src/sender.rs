@@ -9,6 +9,7 @@ use crate::congestion::{Acked, Arrived, Congestion, Echo};
 use crate::flight::{Delivery, Flight};
 use crate::pacing::Pacing;
 use crate::recovery::Recovery;
+use crate::recovery::mark::Marks;
 use crate::rtt::Rtt;
 use crate::timers::Timer;
 use braidnet_wire::seq::SeqNumber;
@@ -74,6 +75,7 @@ pub(crate) struct Sender {
     /// Probes sent since the window closed.
     pub(crate) probes: u8,
     pub(crate) recovery: Recovery,
+    pub(crate) marks: Marks,
     pub(crate) flight: Flight,
     send_buffer_bytes: u32,
     send_buffer_max_bytes: u32,
@@ -129,6 +131,7 @@ impl Sender {
             unanswered: 0,
             probes: 0,
             recovery: Recovery::default(),
+            marks: Marks::default(),
             flight: Flight::new(
                 iss + 1,
                 config.flight_pieces as usize,

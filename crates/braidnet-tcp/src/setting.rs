@@ -1,6 +1,6 @@
 //! What can be chosen for a single connection.
 
-use crate::{Config, MAX_WINDOW_BYTES, Payload, Tcb};
+use crate::{Config, EcnMode, MAX_WINDOW_BYTES, Payload, Tcb};
 use braidnet_wire::time::{Duration, Instant};
 
 /// One choice for a single connection, or for those that a listener takes, in place of what [`Config`] says for all.
@@ -25,6 +25,8 @@ pub enum Setting {
     KeepProbes(u8),
     /// [`Config::user_timeout`], of which zero is none; at any time.
     UserTimeout(Duration),
+    /// [`Config::ecn`]; before the first segment is sent, later without effect.
+    Ecn(EcnMode),
 }
 
 impl Setting {
@@ -40,6 +42,7 @@ impl Setting {
             Setting::KeepInterval(time) => (7, nanos(time)),
             Setting::KeepProbes(probes) => (8, probes.into()),
             Setting::UserTimeout(time) => (9, nanos(time)),
+            Setting::Ecn(mode) => (20, mode as u64),
         }
     }
 
@@ -57,6 +60,7 @@ impl Setting {
             7 => Setting::KeepInterval(Duration::from_nanos(value)),
             8 => Setting::KeepProbes(u8::try_from(value).unwrap_or(u8::MAX)),
             9 => Setting::UserTimeout(Duration::from_nanos(value)),
+            20 => Setting::Ecn(EcnMode::ALL[(value as usize).min(EcnMode::ALL.len() - 1)]),
             _ => return None,
         })
     }
@@ -75,6 +79,7 @@ impl Setting {
             Setting::UserTimeout(time) => {
                 config.user_timeout = (time > Duration::ZERO).then_some(time);
             }
+            Setting::Ecn(mode) => config.ecn = mode,
         }
     }
 }
@@ -113,6 +118,8 @@ impl<P: Payload> Tcb<P> {
             Setting::UserTimeout(time) => {
                 self.set_user_timeout((time > Duration::ZERO).then_some(time));
             }
+            Setting::Ecn(mode) if !begun => self.connection.config.ecn = mode,
+            Setting::Ecn(_) => {}
         }
     }
 }
@@ -127,7 +134,7 @@ mod tests {
     use crate::testing::Bytes;
     use braidnet_wire::seq::SeqNumber;
 
-    const ALL: [Setting; 9] = [
+    const ALL: [Setting; 10] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
@@ -137,6 +144,7 @@ mod tests {
         Setting::KeepInterval(Duration::from_secs(5)),
         Setting::KeepProbes(3),
         Setting::UserTimeout(Duration::from_secs(90)),
+        Setting::Ecn(EcnMode::On),
     ];
 
     fn connection(config: &Config) -> Tcb<Bytes> {

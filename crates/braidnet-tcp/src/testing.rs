@@ -52,6 +52,8 @@ pub(crate) struct End {
     pub(crate) cuts_trains: bool,
     /// Segments and trains that were transmitted.
     pub(crate) transmitted: usize,
+    /// Those that had been sent before.
+    pub(crate) repeated: usize,
 }
 
 /// A device that takes trains.
@@ -103,6 +105,7 @@ impl End {
             longest_train: 0,
             cuts_trains: true,
             transmitted: 0,
+            repeated: 0,
         }
     }
 
@@ -164,6 +167,7 @@ impl End {
         while self.tcb.transmit(now, &mut trains) {
             let (train, first) = trains.sent.take().expect("it was transmitted");
             self.transmitted += 1;
+            self.repeated += usize::from(train.retransmission);
             let bytes = if self.cuts_trains { first } else { train.len };
             for transmit in train.segments(bytes) {
                 let from = self.released + transmit.offset as usize;

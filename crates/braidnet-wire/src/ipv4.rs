@@ -167,6 +167,8 @@ pub struct UsualHeader {
     pub protocol: u8,
     /// Time to live.
     pub ttl: u8,
+    /// DSCP and, in the lowest two bits, ECN (RFC 2474, RFC 3168 §5).
+    pub type_of_service: u8,
 }
 
 /// The header in front of `packet`, its checksum verified, if it is a usual one. `None` if [`parse_front`] must look closer,
@@ -192,6 +194,7 @@ pub fn parse_usual(packet: &[u8]) -> Option<UsualHeader> {
         total_len,
         protocol: fixed[9],
         ttl: fixed[8],
+        type_of_service: fixed[1],
     })
 }
 

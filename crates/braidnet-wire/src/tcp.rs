@@ -124,7 +124,7 @@ pub struct TcpHeader {
     pub window: u16,
     /// Control bits.
     pub flags: TcpFlags,
-    /// Which of the optional fields below are present ([`TcpHeader::HAS_TIMESTAMPS`] and so on).
+    /// Which of the optional fields below are present ([`TcpHeader::HAS_TIMESTAMPS`] and so on), and [`TcpHeader::ECN`].
     pub present: u8,
     /// TSval, if present (RFC 7323 §3).
     pub ts_value: u32,
@@ -155,10 +155,25 @@ impl TcpHeader {
     pub const HAS_SACK_PERMITTED: u8 = 8;
     /// Bit of `present`: user timeout.
     pub const HAS_USER_TIMEOUT: u8 = 16;
+    /// Two bits of `present` that are no option's: the ECN field of the IP packet around the segment (RFC 3168 §5), highest. IP says it
+    /// on the way in, TCP on the way out; parser and emitter do not look.
+    pub const ECN: u8 = 0xc0;
+    /// Value of [`TcpHeader::ECN`]: the transport understands marks, ECT(0).
+    pub const ECT_0: u8 = 0x80;
+    /// Value of [`TcpHeader::ECN`]: the same, ECT(1).
+    pub const ECT_1: u8 = 0x40;
+    /// Value of [`TcpHeader::ECN`]: marked, congestion was experienced.
+    pub const CE: u8 = 0xc0;
 
     /// The valid SACK blocks.
     pub fn sack_blocks(&self) -> &[SackBlock] {
         &self.sack[..usize::from(self.sack_count).min(4)]
+    }
+
+    /// The [ECN](TcpHeader::ECN) field of the packet; 0 if its transport does not understand marks.
+    #[inline]
+    pub const fn ecn(&self) -> u8 {
+        self.present & TcpHeader::ECN
     }
 
     /// Whether the option behind this bit of `present` is there.

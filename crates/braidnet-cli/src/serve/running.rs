@@ -196,6 +196,7 @@ fn stack(setup: &Setup) -> StackConfig {
     config.memory_bytes = setup.memory_bytes;
     config.batch = setup.batch;
     config.tcp.congestion = setup.congestion;
+    config.tcp.ecn = setup.ecn;
     // The services send whole messages, whose last bytes are not to wait for company.
     config.tcp.nagle = false;
     config

@@ -9,7 +9,7 @@ use braidnet::device::impair::Impairments;
 use braidnet::device::tun::Mode;
 use braidnet::inet::tcp::TcpLocks;
 use braidnet::sync::lock::LockKind;
-use braidnet::tcp::CongestionControl;
+use braidnet::tcp::{CongestionControl, EcnMode};
 use braidnet_lab::{Agents, Order, Perimeter, Wait};
 use serde::de::{Deserialize, Deserializer, Error};
 use std::fmt::Display;
@@ -117,6 +117,10 @@ pub struct Settings {
     #[arg(long, value_name = "NAME", value_parser = one_of(&CongestionControl::ALL, CongestionControl::name), hide_possible_values = true)]
     #[serde(deserialize_with = "one")]
     pub congestion: Option<CongestionControl>,
+    /// Whether the network may mark what is sent in place of dropping it (RFC 3168): off, passive or on; passive is where the peer asks.
+    #[arg(skip)]
+    #[serde(deserialize_with = "one")]
+    pub ecn: Option<EcnMode>,
 }
 
 impl Settings {
@@ -179,6 +183,7 @@ impl Settings {
             drain: self.drain.or(file.drain),
             memory: self.memory.or(file.memory),
             congestion: self.congestion.or(file.congestion),
+            ecn: self.ecn.or(file.ecn),
         }
     }
 }
@@ -200,6 +205,7 @@ pub struct Setup {
     pub drain: Duration,
     pub memory_bytes: usize,
     pub congestion: CongestionControl,
+    pub ecn: EcnMode,
 }
 
 /// A service on a port.
@@ -292,6 +298,7 @@ impl Setup {
             drain: settings.drain.map_or(Duration::from_secs(2), |span| span.0),
             memory_bytes: memory.0,
             congestion: settings.congestion.unwrap_or_default(),
+            ecn: settings.ecn.unwrap_or_default(),
         })
     }
 }
@@ -527,6 +534,7 @@ mod tests {
                 "line 1",
                 "there are cubic, new-reno and bbr",
             ),
+            ("ecn = 'yes'\n", "line 1", "there are off, passive and on"),
         ];
         let path =
             std::env::temp_dir().join(format!("braidnet-settings-{}.toml", std::process::id()));

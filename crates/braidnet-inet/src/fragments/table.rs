@@ -14,11 +14,12 @@
 //! - a datagram is held for [`Reassembly::lifetime`] from its first fragment on, whatever comes later, and in at most [`MAX_PIECES`] pieces.
 
 use super::Reassembly;
-use crate::notes::Fragment;
+use crate::notes::{Datagram, Fragment};
 use crate::room;
 use braidnet_message::Message;
 use braidnet_wire::address::Address;
 use braidnet_wire::ipv4::MAX_TOTAL_LEN;
+use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Instant;
 use braidnet_wire::{icmpv4, tcp, udp};
 use core::cmp::Ordering;
@@ -68,6 +69,8 @@ pub(crate) enum Reason {
     Full,
     /// The rest did not come in time.
     TimedOut,
+    /// Some are marked, and others of senders that do not understand marks.
+    EcnDiffers,
 }
 
 /// Which datagram (RFC 791 §3.2).
@@ -104,6 +107,8 @@ struct Partial {
     /// The options that each fragment has (RFC 791 §3.1).
     copied: [u8; Fragment::MAX_COPIED],
     copied_len: u8,
+    /// The ECN fields that its fragments came with: a bit for each of the four.
+    ecn_seen: u8,
     /// Whatever else comes of it is dropped.
     poisoned: bool,
 }
@@ -308,6 +313,7 @@ impl Table {
             end: None,
             copied: fragment.copied,
             copied_len: fragment.copied_len,
+            ecn_seen: 0,
             poisoned: false,
         };
         self.datagrams.insert(key, partial);
@@ -369,6 +375,9 @@ impl Table {
         if partial.payload_len as usize + usize::from(header_len) > MAX_TOTAL_LEN {
             return self.poison(key, Reason::TooLong, 0, emit);
         }
+        let Some(ecn) = whole_ecn(partial.ecn_seen) else {
+            return self.poison(key, Reason::EcnDiffers, 0, emit);
+        };
         let Some(partial) = self.remove(key) else {
             return;
         };
@@ -376,6 +385,8 @@ impl Table {
         let Some(Piece { mut message, .. }) = pieces.next() else {
             return;
         };
+        let flags = &mut message.note_mut::<Fragment>().datagram.flags;
+        *flags = *flags & !Datagram::ECN | ecn;
         pieces.for_each(|piece| message.push_continuation(piece.message));
         emit(Effect::Whole(message, partial.fragments));
     }
@@ -444,6 +455,7 @@ impl Partial {
         }: &Arrival,
     ) {
         self.fragments += 1;
+        self.ecn_seen |= bit_of(fragment.datagram.flags);
         self.payload_len += piece.end - piece.start;
         if fragment.more == 0 {
             self.end = Some(piece.end);
@@ -461,6 +473,24 @@ impl Piece {
         let len = (other.end - other.start) as usize;
         let here = self.message.blocks().flatten().skip(skip).take(len);
         here.eq(other.message.blocks().flatten())
+    }
+}
+
+/// The bit of `ecn_seen` that stands for the ECN field in a datagram's flags.
+fn bit_of(flags: u8) -> u8 {
+    1 << (flags >> Datagram::ECN.trailing_zeros())
+}
+
+/// The ECN field of a datagram whose fragments came with these (RFC 3168 §5.3): marked if one of them is; not marked, and not for marking,
+/// if one is not for marking. `None` if both are true: who does not understand marks is told by a loss.
+fn whole_ecn(seen: u8) -> Option<u8> {
+    let [none, zero, ce] = [0, TcpHeader::ECT_0, TcpHeader::CE].map(|ecn| seen & bit_of(ecn) != 0);
+    match (ce, none) {
+        (true, true) => None,
+        (true, false) => Some(TcpHeader::CE),
+        (false, true) => Some(0),
+        (false, false) if zero => Some(TcpHeader::ECT_0),
+        (false, false) => Some(TcpHeader::ECT_1),
     }
 }
 

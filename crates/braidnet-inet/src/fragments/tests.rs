@@ -677,3 +677,39 @@ proptest! {
         }
     }
 }
+
+/// RFC 3168 §5.3: a mark on one fragment is a mark on the datagram, unless another says that nobody there understands it.
+#[test]
+fn marks_of_fragments_are_marks_of_the_datagram() {
+    let [none, one, zero, ce] = [0, 1, 2, 3];
+    let rows = [
+        ([none, none], Some(none)),
+        ([zero, zero], Some(zero)),
+        ([one, one], Some(one)),
+        ([ce, ce], Some(ce)),
+        ([ce, zero], Some(ce)),
+        ([one, ce], Some(ce)),
+        ([zero, one], Some(zero)),
+        ([none, zero], Some(none)),
+        ([ce, none], None),
+        ([none, ce], None),
+    ];
+    let segment = testing::ipv4(PEER, US, 6, &pattern(200));
+    for (fields, expected) in rows {
+        let mut stack = stack();
+        for (mut part, field) in cut(&segment, &[64]).into_iter().zip(fields) {
+            part[1] = field;
+            seal_ipv4(&mut part);
+            assert!(stack.receive(&part).is_empty());
+        }
+        let head = stack.head();
+        let came = head
+            .first()
+            .map(|message| message.note::<Datagram>().flags >> 6);
+        assert_eq!(came, expected, "{fields:?}");
+        assert_eq!(
+            stack.count("fragments", "ecn_differs"),
+            2 * u64::from(expected.is_none())
+        );
+    }
+}

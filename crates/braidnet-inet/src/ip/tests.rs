@@ -378,6 +378,34 @@ fn what_is_longer_than_a_packet_leaves_in_fragments() {
     }
 }
 
+/// RFC 3168 §5: what the field says reaches TCP, of usual packets and others, and what TCP says stands in it.
+#[test]
+fn marks_pass_both_ways() {
+    for field in 0..4 {
+        let mut stack = stack();
+        for options in [&[][..], &[1; 4]] {
+            let mut packet = ipv4(PEER, US, tcp::PROTOCOL, &[7; 20]);
+            packet[0] += (options.len() / 4) as u8;
+            packet.splice(20..20, options.iter().copied());
+            let total = packet.len() as u16;
+            packet[2..4].copy_from_slice(&total.to_be_bytes());
+            packet[1] = 0xb8 | field;
+            seal_ipv4(&mut packet);
+            stack.receive(&packet);
+            let [message] = &stack.head()[..] else {
+                panic!("{:?}", stack.counted());
+            };
+            assert_eq!(message.note::<Datagram>().flags, field << 6);
+        }
+        let marked = Datagram {
+            flags: field << 6,
+            ..TO_PEER
+        };
+        let sent = send(&mut stack, marked, &[b"data"]);
+        assert_eq!(ipv4::parse(&sent[0]).unwrap().type_of_service, field);
+    }
+}
+
 #[test]
 fn identifications_of_a_pair_follow_each_other() {
     let mut stack = stack();

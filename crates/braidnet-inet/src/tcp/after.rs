@@ -142,9 +142,10 @@ fn pseudo_header(tuple: &Tuple, len: usize) -> Sum {
 /// Makes a [`Datagram`] of the [`Departure`]: the addresses are in their places.
 #[inline]
 fn leave_datagram(message: &mut Message) {
+    let ecn = message.note_ref::<Departure>().header.ecn();
     let datagram = message.note_mut::<Datagram>();
     datagram.protocol = PROTOCOL;
     datagram.ttl = 0;
-    datagram.flags = 0;
+    datagram.flags = ecn;
     datagram.header_len = 0;
 }

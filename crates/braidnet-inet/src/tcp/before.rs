@@ -75,6 +75,7 @@ impl Tcp {
             return Err(refused(TcpError::Checksum));
         }
         let is_broadcast = datagram.flags & Datagram::BROADCAST != 0;
+        let ecn = datagram.flags & Datagram::ECN;
         let (remote_port, local_port) = tcp::ports(message.bytes()).map_err(refused)?;
         if remote_port == 0 || local_port == 0 || is_broadcast {
             return Err(BAD_ADDRESS);
@@ -88,6 +89,7 @@ impl Tcp {
             message.set_bucket(bucket.0);
             let arrival = message.note_mut::<Arrival>();
             (arrival.header, arrival.hash) = (parsed.header, hash);
+            arrival.header.present |= ecn;
             Ok(())
         })
     }

@@ -4,6 +4,7 @@
 mod closing;
 mod congestion;
 mod data;
+mod ecn;
 mod loss;
 mod opening;
 mod options;
@@ -21,6 +22,7 @@ fn all() -> Vec<Script> {
         windows::SCRIPTS,
         loss::SCRIPTS,
         congestion::SCRIPTS,
+        ecn::SCRIPTS,
         closing::SCRIPTS,
         resets::SCRIPTS,
     ];

@@ -95,6 +95,7 @@ impl<P: Payload> Tcb<P> {
             header,
             bare: segment.bare,
             sack: self.connection.sack,
+            marked: header.flags.contains(TcpFlags::ECE),
             echo_age,
         };
         if !self.sender.on_ack(now, ack) {

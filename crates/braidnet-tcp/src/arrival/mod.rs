@@ -9,7 +9,7 @@
 //! | URG | [`urgent`](crate::urgent) |
 //! | text and FIN | [`text`] |
 //!
-//! ECE and CWR are ignored, since ECN is never agreed on.
+//! ECE counts with the ACK, marks and CWR with the data ([`ecn`](crate::ecn)).
 
 mod acknowledgment;
 #[cfg(test)]
@@ -165,6 +165,7 @@ impl<P: Payload> Tcb<P> {
         if segment.has(TcpFlags::URG) {
             self.check_urgent(segment.header, events);
         }
+        self.take_mark(segment);
         self.take_text(now, segment, sink, events);
         self.pass_urgent();
         Ok(())

@@ -6,13 +6,8 @@
 use crate::state::State;
 use crate::{Payload, Sink, Tcb};
 use braidnet_wire::seq::SeqNumber;
-use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Instant;
-
-/// The flags that must be as in [`EXPECTED`]. PSH, ECE and CWR are anything.
-const LOOKED_AT: u8 =
-    TcpFlags::FIN.0 | TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::ACK.0 | TcpFlags::URG.0;
-const EXPECTED: u8 = TcpFlags::ACK.0;
 
 /// A segment that was to be expected, by what is left to take of its header: all else is as the connection has it.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +28,8 @@ impl<P: Payload> Tcb<P> {
         let timestamps = self.connection.timestamps;
         let advance = header.ack - sender.snd_una;
         let expected = self.connection.state == State::Established
-            && header.flags.0 & LOOKED_AT == EXPECTED
+            && self.connection.usual.is(header)
             && header.seq == receiver.rcv_nxt
-            && header.present == u8::from(timestamps) * TcpHeader::HAS_TIMESTAMPS
             && header.sack_count == 0
             && !sender.disordered
             && receiver.is_in_order()

@@ -28,6 +28,7 @@ impl<P: Payload> Tcb<P> {
             self.receiver.ack_now = true;
             return Ok(());
         }
+        self.connection.heed_repeated_syn(segment.header);
         self.connection.handshake_due |= self.connection.may_challenge(now);
         Err(DropReason::DuplicateSyn)
     }

@@ -19,6 +19,10 @@ impl<P: Payload> Tcb<P> {
             if !acked {
                 return Err(DropReason::ResetWithoutAck);
             }
+            if self.connection.stop_asking_for_ecn() {
+                self.connection.handshake_due = true;
+                return Ok(());
+            }
             *events |= Events::REFUSED;
             self.end(events);
             return Ok(());
@@ -84,6 +88,9 @@ impl<P: Payload> Tcb<P> {
         let lost_syn = self.sender.unanswered > 0;
         self.sender.start(now, self.connection.smss, lost_syn);
         self.receiver.begin(now, self.sender.rtt.srtt());
+        if self.connection.ecn.sends() {
+            self.sender.bear_marks();
+        }
         let by_time = self.connection.config.rack && self.connection.sack;
         self.sender.go_by_time(by_time);
         self.connection.handshake_due = false;

@@ -110,6 +110,8 @@ pub(super) struct Bbr {
     latest_bytes: u64,
     lost: u64,
     delivered: u64,
+    /// The network has marked something in this round.
+    marked: bool,
     /// `lost` of the last acknowledgment.
     lost_before: u32,
     /// What losses have shown to be too much: `inflight_longterm`; while nothing is probed, `inflight_shortterm` and `bw_shortterm`.
@@ -148,6 +150,7 @@ impl Bbr {
             latest_bytes: 0,
             lost: 0,
             delivered: 0,
+            marked: false,
             lost_before: 0,
             most: u64::MAX,
             most_for_now: u64::MAX,
@@ -216,6 +219,11 @@ impl Bbr {
         window.cwnd = window.smss;
     }
 
+    /// The network marks what it could have lost: the round is taken for one that lost too much.
+    pub(super) fn on_mark(&mut self) {
+        self.marked = true;
+    }
+
     /// The bounds are about to be set by a loss, perhaps in vain.
     pub(super) fn remember(&mut self, window: &Window) {
         self.bounds_before = (self.most, self.most_for_now, self.rate_for_now);
@@ -281,8 +289,10 @@ impl Bbr {
     /// What a round trip has shown.
     fn end_round(&mut self, window: &Window, arrived: &Arrived, app_limited: bool) {
         // A lone loss or two say nothing, whatever share of a short flight they are.
-        let lossy = self.lost > 2 * u64::from(window.smss)
-            && self.lost.saturating_mul(LOSS_THRESHOLD) > self.lost.saturating_add(self.delivered);
+        let lossy = core::mem::take(&mut self.marked)
+            || self.lost > 2 * u64::from(window.smss)
+                && self.lost.saturating_mul(LOSS_THRESHOLD)
+                    > self.lost.saturating_add(self.delivered);
         if self.mode == Mode::Startup {
             self.look_whether_full(lossy, app_limited);
         } else if lossy && (matches!(self.mode, Mode::Refill | Mode::Up) || self.probed_rounds > 0)

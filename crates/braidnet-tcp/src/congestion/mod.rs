@@ -195,6 +195,30 @@ impl Congestion {
         }
     }
 
+    /// The network has marked what it could have lost (RFC 3168 §6.1.2): the window is cut as for a loss (RFC 9438 §4.6 for CUBIC).
+    pub(crate) fn on_mark(&mut self, flight_size: u32) {
+        match &mut self.rule {
+            AnyRule::Model(model) => model.on_mark(),
+            _ => self.on_loss(flight_size),
+        }
+    }
+
+    /// Whether the window is too small to be cut.
+    pub(crate) fn is_least(&self) -> bool {
+        !self.is_model() && self.window.cwnd <= self.window.smss
+    }
+
+    /// Nothing leaves but [by the timer](Congestion::let_go) (RFC 3168 §6.1.2: a window of one segment, and a mark).
+    pub(crate) fn hold(&mut self) {
+        self.window.cwnd = 0;
+        self.window.ssthresh = self.window.ssthresh.min(2 * self.window.smss);
+    }
+
+    /// The timer lets a segment go.
+    pub(crate) fn let_go(&mut self) {
+        self.window.cwnd = self.window.cwnd.max(self.window.smss);
+    }
+
     /// A retransmission timeout (RFC 5681 §3.1). `first` is false if the segment had been sent again by a timeout
     /// before: then `ssthresh` stays.
     pub(crate) fn on_timeout(&mut self, flight_size: u32, first: bool) {
@@ -285,6 +309,11 @@ impl Congestion {
             AnyRule::Model(model) => model.remember(&self.window),
             rule => self.before = Some((self.window, rule.clone())),
         }
+    }
+
+    /// Whatever the last cut was for, it was right.
+    pub(crate) fn forget(&mut self) {
+        self.before = None;
     }
 
     /// There was no loss: all is as before.

@@ -7,7 +7,7 @@
 //! A clock that moves in steps sees no difference in time between what left in one step, and may see none between leaving and arriving.
 //! Two times that it gives may be a step apart though what they stand for is not: whoever waits at all waits for a step at least.
 
-use super::{Heard, Phase};
+use super::Heard;
 use crate::flight::{DUP_THRESH, Departed};
 use crate::rtt::Rtt;
 use crate::sender::{Awaited, Sender};
@@ -170,7 +170,7 @@ impl Sender {
     /// After how long what has not arrived is lost, in nanoseconds, if something that left later has.
     fn overdue_after(&self) -> u64 {
         let (recovery, flight) = (&self.recovery, &self.flight);
-        let overtaken = recovery.phase != Phase::Open
+        let overtaken = self.is_recovering()
             || recovery.dup_acks >= DUP_THRESH
             || flight.overtaken_before(self.congestion.smss()).is_some();
         let patience = recovery.rack.patience(&self.rtt, overtaken);

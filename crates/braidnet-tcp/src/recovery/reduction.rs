@@ -55,9 +55,14 @@ impl Reduction {
 }
 
 impl Sender {
-    /// The window after an ACK in fast recovery by SACK; `progress` as for [`Reduction::room`].
+    /// The window after an ACK in fast recovery by SACK, or of marks; `progress` as for [`Reduction::room`].
     pub(super) fn reduce(&mut self, heard: &Heard, progress: bool) {
-        if self.recovery.phase != Phase::Fast || !self.recovery.by_sack || self.modelled {
+        let applies = match self.recovery.phase {
+            Phase::Marked => true,
+            Phase::Fast => self.recovery.by_sack && !self.modelled,
+            Phase::Open | Phase::Timeout => false,
+        };
+        if !applies {
             return;
         }
         let pipe = self.pipe();

@@ -260,6 +260,7 @@ fn usual(header: &Ipv4Header) -> UsualHeader {
         total_len: header.total_len,
         protocol: header.protocol,
         ttl: header.ttl,
+        type_of_service: header.type_of_service,
     }
 }
 

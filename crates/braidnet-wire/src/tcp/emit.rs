@@ -152,7 +152,7 @@ impl TcpHeader {
     /// Which options [`emit`] gives this header.
     #[inline]
     pub fn layout(&self) -> Layout {
-        match self.present {
+        match self.present & !TcpHeader::ECN {
             _ if self.sack_count != 0 => Layout::Other,
             0 => Layout::Fixed,
             TcpHeader::HAS_TIMESTAMPS if !self.flags.contains(TcpFlags::SYN) => Layout::Timestamps,

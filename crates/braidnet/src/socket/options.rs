@@ -1,7 +1,7 @@
 //! How a socket is set.
 
 use super::error::SocketError;
-use braidnet_tcp::{Config, MAX_WINDOW_BYTES, Setting};
+use braidnet_tcp::{Config, EcnMode, MAX_WINDOW_BYTES, Setting};
 use braidnet_wire::time::Duration;
 
 /// An option of a socket and its value.
@@ -35,6 +35,9 @@ pub enum SocketOption {
     /// How long the oldest that there is to send may go unacknowledged; `None` leaves it to the number of timeouts
     /// (`TCP_USER_TIMEOUT`; RFC 5482 §3).
     UserTimeout(Option<Duration>),
+    /// Whether the network may mark data in place of dropping it, where the peer wants that, too (RFC 3168). Before the connection. No
+    /// number stands for it: elsewhere it is said for the whole host, or for a route.
+    Ecn(EcnMode),
 }
 
 /// An option, without a value.
@@ -64,6 +67,8 @@ pub enum OptionName {
     KeepCount,
     /// [`SocketOption::UserTimeout`].
     UserTimeout,
+    /// [`SocketOption::Ecn`].
+    Ecn,
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/tcp.h`).
@@ -156,6 +161,7 @@ impl Options {
             SocketOption::KeepCount(probes @ 1..=127) => Setting::KeepProbes(probes),
             SocketOption::KeepCount(_) => return Err(SocketError::Invalid),
             SocketOption::UserTimeout(time) => Setting::UserTimeout(time.unwrap_or_default()),
+            SocketOption::Ecn(mode) => Setting::Ecn(mode),
         };
         setting.apply(&mut self.engine);
         Ok(Some(setting))
@@ -177,6 +183,7 @@ impl Options {
             OptionName::KeepInterval => SocketOption::KeepInterval(self.engine.keepalive.interval),
             OptionName::KeepCount => SocketOption::KeepCount(self.engine.keepalive.probes),
             OptionName::UserTimeout => SocketOption::UserTimeout(self.engine.user_timeout),
+            OptionName::Ecn => SocketOption::Ecn(self.engine.ecn),
         }
     }
 
@@ -193,6 +200,7 @@ impl Options {
             Setting::KeepInterval(own.keepalive.interval),
             Setting::KeepProbes(own.keepalive.probes),
             Setting::UserTimeout(own.user_timeout.unwrap_or_default()),
+            Setting::Ecn(own.ecn),
         ];
         let differs = |setting: &Setting| {
             let mut told = *common;
@@ -250,6 +258,7 @@ mod tests {
                 OptionName::UserTimeout,
                 SocketOption::UserTimeout(Some(Duration::from_secs(6))),
             ),
+            (OptionName::Ecn, SocketOption::Ecn(EcnMode::On)),
         ];
         for (name, value) in rows {
             assert_ne!(options.get(name), value);
