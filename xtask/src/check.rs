@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{conformance, floors};
+use crate::{conformance, floors, hostile};
 
 /// One cargo command of the check.
 struct Step {
@@ -53,7 +53,10 @@ pub fn run(root: &Path) -> Result<String, String> {
     println!("check: conformance");
     let places = conformance::check(root)
         .map_err(|sentences| format!("{sentences}\ncheck: failed at conformance"))?;
-    Ok(format!("{floors}\n{places}\ncheck: all passed"))
+    println!("check: hostile input");
+    let classes = hostile::check(root)
+        .map_err(|sentences| format!("{sentences}\ncheck: failed at hostile input"))?;
+    Ok(format!("{floors}\n{places}\n{classes}\ncheck: all passed"))
 }
 
 fn run_step(step: &Step, program: &str, root: &Path) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //!
 //! - `floors`: no crate imports upwards or sideways (see [`floors`]).
 //! - `conformance`: writes the page of what RFCs ask for and where it is done (see [`conformance`]).
-//! - `check`: formatting, lints, documentation, floors and conformance, in that order, stopping at the first that fails.
+//! - `check`: formatting, lints, documentation, floors, conformance and [hostile input](hostile), in that order, stopping at the first that fails.
 //! - `instructions`: how many instructions a message takes, by layer and by function (see [`instructions`]).
 //! - `fuzz`: what libFuzzer finds within a given time (see [`fuzz`]).
 //! - `schedules`: whole small stacks in orders that seeds draw (see [`schedules`]).
@@ -14,6 +14,7 @@ mod check;
 mod conformance;
 mod floors;
 mod fuzz;
+mod hostile;
 mod instructions;
 mod sanitize;
 mod schedules;
@@ -25,7 +26,7 @@ const USAGE: &str = "\
 usage: cargo run -p xtask -- <command>
 
   floors   refuse a crate that imports upwards or sideways, or that has no floor
-  check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors, conformance; stops at the first failure
+  check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors, conformance, hostile input; stops at the first failure
   conformance
            write docs/conformance.md from docs/conformance/, and say which places are not there any more
   instructions [--architecture LIST] [--json] [-- TTCP FLAGS]

@@ -52,7 +52,7 @@ impl Layer {
 }
 
 /// Which files make up which layer: the first that a path begins with, behind `crates/braidnet`.
-const FILES: [(&str, Layer); 25] = [
+const FILES: [(&str, Layer); 26] = [
     ("-device/", Layer::Device),
     ("-impair/", Layer::Device),
     ("-wire/src/checksum", Layer::Data),
@@ -77,6 +77,7 @@ const FILES: [(&str, Layer); 25] = [
     ("-message/", Layer::Memory),
     ("-sync/", Layer::Locks),
     ("-cli/", Layer::Other),
+    ("-fuzz/", Layer::Other),
     ("/", Layer::Framework),
 ];
 

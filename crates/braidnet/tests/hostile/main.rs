@@ -7,6 +7,8 @@
 //! within the arena's limit, a named reason with a counter or the answer that the RFC asks for, and a friend's connection
 //! to the same stack on which bytes still flow exactly.
 //!
+//! [The table](https://github.com/braidnet/braidnet/blob/main/docs/hostile-input.md) has each class by itself; here they stand by files.
+//!
 //! | classes | where |
 //! |---|---|
 //! | 1-5, 21-25, 45, 46: link and IP | [`packets::link`], [`packets::ip`] |
