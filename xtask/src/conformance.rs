@@ -14,9 +14,11 @@
 //!
 //! A place is a file below `crates/`, an item in it, and where the item does more than one thing, what stands on the line in it
 //! that is meant. In place of both, `not` says why a rule is not kept, and `beside` why it asks nothing of a stack like this one;
-//! `departs` names, by its words, the row of `docs/rfc-departures.md` that says what is done instead.
+//! `departs` names, by its words, the row of `docs/rfc-departures.md` that says what is done instead. `same` names the rule of another RFC,
+//! or of this one, that asks for the same.
 //!
-//! [`check`] finds places that are not there any more, and [`page`] makes `docs/conformance.md` of all that.
+//! [`check`] finds places that are not there any more, and [`page`] makes `docs/conformance.md` of all that. Whether a test tells is another
+//! matter: see [`mutants`](crate::mutants).
 
 mod page;
 mod place;
@@ -24,8 +26,9 @@ mod place;
 pub use place::Place;
 
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::mem;
 use std::path::Path;
 
 /// Where the data are, below the workspace's root.
@@ -34,8 +37,8 @@ const FOLDER: &str = "docs/conformance";
 const PAGE: &str = "docs/conformance.md";
 /// Where it says what is done otherwise on purpose.
 const DEPARTURES: &str = "docs/rfc-departures.md";
-/// What a rule may be.
-const LEVELS: [&str; 5] = ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"];
+/// What a rule may be; `IS` is what an RFC says without one of those words.
+const LEVELS: [&str; 6] = ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "IS"];
 
 /// What one RFC asks for.
 #[derive(Deserialize)]
@@ -57,7 +60,7 @@ pub struct Document {
 }
 
 /// One MUST, SHOULD or MAY.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Its number.
@@ -77,6 +80,9 @@ pub struct Rule {
     /// Words of the row in the list of departures that is about it.
     #[serde(default)]
     pub departs: Option<String>,
+    /// The rule of another RFC that asks for the same: `9293 MUST-1`.
+    #[serde(default)]
+    pub same: Option<String>,
     /// Why it is not done.
     #[serde(default)]
     pub not: Option<String>,
@@ -129,7 +135,34 @@ pub fn read(root: &Path) -> Result<Vec<Document>, String> {
         documents.push(document);
     }
     documents.sort_by_key(|document| document.rfc);
+    borrow(&mut documents);
     Ok(documents)
+}
+
+/// Gives the rules that are the same as others what those have.
+fn borrow(documents: &mut [Document]) {
+    let named = |document: &Document, rule: &Rule| format!("{} {}", document.rfc, rule.id);
+    let known: BTreeMap<String, Rule> = documents
+        .iter()
+        .flat_map(|document| document.rules.iter().map(move |rule| (document, rule)))
+        .filter(|(_, rule)| rule.same.is_none())
+        .map(|(document, rule)| (named(document, rule), rule.clone()))
+        .collect();
+    for rule in documents
+        .iter_mut()
+        .flat_map(|document| &mut document.rules)
+    {
+        if let Some(same) = rule.same.as_ref().and_then(|same| known.get(same)) {
+            *rule = Rule {
+                id: mem::take(&mut rule.id),
+                section: mem::take(&mut rule.section),
+                level: mem::take(&mut rule.level),
+                says: mem::take(&mut rule.says),
+                same: rule.same.take(),
+                ..same.clone()
+            };
+        }
+    }
 }
 
 /// Whether every place is there, every number has its rule, and the page is what the data make; what is wrong, one sentence a line.
@@ -220,6 +253,7 @@ fn incomplete(rule: &Rule) -> Option<&'static str> {
     let places = (!rule.implemented.is_empty(), !rule.tested.is_empty());
     match (rule.standing(), places) {
         (Standing::Met, (true, true)) | (Standing::Departs, _) => None,
+        (Standing::Met, (false, _)) if rule.same.is_some() => Some("the same as none"),
         (Standing::Met, (false, _)) => Some("neither implemented, nor why not"),
         (Standing::Met, (true, false)) => Some("not tested"),
         (Standing::Not | Standing::Beside, _) if rule.departs.is_some() => {

@@ -2,6 +2,7 @@
 //!
 //! - `floors`: no crate imports upwards or sideways (see [`floors`]).
 //! - `conformance`: writes the page of what RFCs ask for and where it is done (see [`conformance`]).
+//! - `mutants`: whether the cited tests tell, where a cited place does something else (see [`mutants`]).
 //! - `check`: formatting, lints, documentation, floors, conformance and [hostile input](hostile), in that order, stopping at the first that fails.
 //! - `instructions`: how many instructions a message takes, by layer and by function (see [`instructions`]).
 //! - `fuzz`: what libFuzzer finds within a given time (see [`fuzz`]).
@@ -16,6 +17,7 @@ mod floors;
 mod fuzz;
 mod hostile;
 mod instructions;
+mod mutants;
 mod sanitize;
 mod schedules;
 
@@ -29,6 +31,8 @@ usage: cargo run -p xtask -- <command>
   check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors, conformance, hostile input; stops at the first failure
   conformance
            write docs/conformance.md from docs/conformance/, and say which places are not there any more
+  mutants [--sample N] [--seed S] [--only RFC [RULE]] [--list]
+           change cited places of rules that the seed draws, one word each, and run the cited tests: one must fail
   instructions [--architecture LIST] [--json] [-- TTCP FLAGS]
            instructions per message by layer and function, on one processor [DEMUX figure 8]; needs valgrind
   fuzz [--seconds N] [--target NAME] [--keep]
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["floors"] => floors::run(&workspace_root()),
         ["conformance"] => conformance::write(&workspace_root()),
+        ["mutants", words @ ..] => mutants::run(&workspace_root(), words),
         ["check"] => check::run(&workspace_root()),
         ["instructions", words @ ..] => instructions::run(&workspace_root(), words),
         ["fuzz", words @ ..] => fuzz::run(&workspace_root(), words),

@@ -71,8 +71,10 @@ pub struct Config {
     /// Pieces in which a connection tells apart what is on its way, by when it left and how it fared: 8 or more. What would need one
     /// more is found lost later than it could be.
     pub flight_pieces: u32,
-    /// Challenge ACKs that one connection may send in any five seconds (RFC 5961 §7).
+    /// Challenge ACKs that one connection may send in [`challenge_period`](Config::challenge_period) (RFC 5961 §7).
     pub challenge_acks: u8,
+    /// The time for which those are counted.
+    pub challenge_period: Duration,
     /// Whether, and how, a peer that says nothing is asked whether it is still there.
     pub keepalive: Keepalive,
     /// How long the oldest that there is to send may go unacknowledged before the connection is given up: USER_TIMEOUT of RFC
@@ -140,6 +142,7 @@ impl Default for Config {
             reassembly_reserve: 0,
             flight_pieces: 8192,
             challenge_acks: 10,
+            challenge_period: Duration::from_secs(5),
             keepalive: Keepalive::default(),
             user_timeout: None,
             advertised_user_timeout: None,

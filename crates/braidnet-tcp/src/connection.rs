@@ -14,8 +14,6 @@ const DEFAULT_MSS: u16 = 536;
 const LEAST_MSS: u16 = 88;
 /// Bytes that timestamps take from each segment (RFC 7323 appendix A).
 pub(crate) const TIMESTAMPS_BYTES: u32 = 12;
-/// The period of RFC 5961 §7.
-const CHALLENGE_PERIOD: Duration = Duration::from_secs(5);
 
 /// A RST that waits to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -166,7 +164,7 @@ impl Connection {
     /// Compares the options of the peer's SYN with what we offer.
     pub(crate) fn agree(&mut self, syn: &TcpHeader) -> Agreed {
         let config = self.config;
-        // RFC 7323 §2.5, §3.2 and RFC 2018 §2: in use only if both SYNs carry the option.
+        // RFC 7323 §2.2, §3.2 and RFC 2018 §2: in use only if both SYNs carry the option.
         self.timestamps = config.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS);
         self.sack = config.sack && syn.has(TcpHeader::HAS_SACK_PERMITTED);
         self.peer_scales = config.window_scale && syn.has(TcpHeader::HAS_WINDOW_SCALE);
@@ -227,7 +225,7 @@ impl Connection {
 
     /// Whether one more challenge ACK may be sent now (RFC 5961 §7).
     pub(crate) fn may_challenge(&mut self, now: Instant) -> bool {
-        if now.since(self.challenges.period_start) >= CHALLENGE_PERIOD {
+        if now.since(self.challenges.period_start) >= self.config.challenge_period {
             self.challenges = Challenges {
                 period_start: now,
                 left: self.config.challenge_acks,

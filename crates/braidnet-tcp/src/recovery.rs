@@ -126,7 +126,7 @@ struct Heard {
 }
 
 impl Sender {
-    /// Whether losses are found by time from now on, which takes SACK (RFC 8985 §3).
+    /// Whether losses are found by time from now on, which takes SACK (RFC 8985 §4).
     pub(crate) fn go_by_time(&mut self, by_time: bool) {
         self.recovery.by_time = by_time;
         self.refresh();

@@ -22,6 +22,8 @@ pub(crate) struct Rtt {
     /// How long after the last ACK the tail is probed (RFC 8985 §7.2), with one segment in flight and with more; none where the timeout
     /// comes first.
     tail_probe: [Option<u64>; 2],
+    /// Something was measured since the tail was last probed.
+    measured: bool,
 }
 
 /// The shortest round trip is that of the last one or two such periods (RFC 8985 §6.2, step 1).
@@ -49,6 +51,7 @@ impl Rtt {
             shortest: [u64::MAX; 2],
             period: Instant::ZERO,
             tail_probe: [None; 2],
+            measured: false,
         }
     }
 
@@ -56,6 +59,7 @@ impl Rtt {
     /// trip measures 0, which counts as 1 ns.
     pub(crate) fn sample(&mut self, now: Instant, rtt: u64) {
         let rtt = rtt.min(self.max_rto).max(1);
+        self.measured = true;
         self.note_shortest(now, rtt);
         if self.srtt == 0 {
             self.srtt = rtt;
@@ -104,6 +108,16 @@ impl Rtt {
     #[inline]
     pub(crate) fn tail_probe(&self, several: bool) -> Option<u64> {
         self.tail_probe[usize::from(several)]
+    }
+
+    /// The tail is probed: not again before something is measured (RFC 8985 §7.3), lest probes keep the timeout from learning.
+    pub(crate) fn on_tail_probe(&mut self) {
+        self.measured = false;
+    }
+
+    /// Whether something was measured since.
+    pub(crate) fn has_measured(&self) -> bool {
+        self.measured
     }
 
     /// Doubles the timeout (RFC 6298 §5.5).
@@ -194,6 +208,35 @@ mod tests {
                 "after {sample}"
             );
             assert!(rtt.srtt() > 0);
+        }
+    }
+
+    #[test]
+    fn a_round_trip_that_never_varies_leaves_the_granularity() {
+        let mut rtt = Rtt::new(&Config {
+            min_rto: Duration::from_millis(1),
+            clock_granularity: Duration::from_millis(5),
+            ..Config::default()
+        });
+        for _ in 0..200 {
+            rtt.sample(Instant::ZERO, 100 * MS);
+        }
+        assert_eq!(rtt.rto(), 105 * MS, "RFC 6298 §4");
+    }
+
+    #[test]
+    fn the_shortest_round_trip_is_that_of_late() {
+        let mut rtt = rtt();
+        for (seconds, sample, shortest) in [
+            (0, 30, 30),
+            (1, 10, 10),
+            (149, 50, 10),
+            (151, 50, 10),
+            (299, 40, 10),
+            (301, 60, 40),
+        ] {
+            rtt.sample(Instant::from_millis(1000 * seconds), sample * MS);
+            assert_eq!(rtt.shortest(), shortest * MS, "after {seconds} s");
         }
     }
 

@@ -7,7 +7,7 @@ const HEAD: &str = "\
 # What RFCs ask of a TCP, and where it is done
 
 Made by `cargo run -p xtask -- conformance` from the files in [conformance/](conformance/), which say how they are written; not
-to be edited. Each MUST, SHOULD and MAY stands with the places that do it and the tests that would tell if they did not.
+to be edited. Each MUST, SHOULD and MAY, and some of what is said without such a word, stands with the places that do it and the tests that would tell if they did not.
 `cargo run -p xtask -- check` refuses a place that is not there any more, and `cargo run -p xtask -- mutants` tries whether the tests tell:
 see [testing.md](testing.md). *Otherwise* is what is done another way on purpose, as [rfc-departures.md](rfc-departures.md) has it; *beside* is what asks
 nothing of a stack like this one.
@@ -96,12 +96,15 @@ fn done(rule: &Rule) -> String {
         };
         format!("{word}: {why}{places}")
     };
-    match rule.standing() {
+    let same = rule.same.as_ref().map(|same| format!("as {same}: "));
+    let same = same.unwrap_or_default();
+    let done = match rule.standing() {
         Standing::Met => links(&rule.implemented),
         Standing::Departs => word("*otherwise*", &rule.departs),
         Standing::Not => word("**not**", &rule.not),
         Standing::Beside => word("*beside*", &rule.beside),
-    }
+    };
+    format!("{same}{done}")
 }
 
 fn links(places: &[Place]) -> String {

@@ -247,7 +247,7 @@ scripts! {
     }
 
     /// Options in the SYN of a simultaneous open count as in any.
-    rfc7323_2_5_options_in_a_simultaneous_open on both {
+    rfc9293_3_7_1_mss_in_a_simultaneous_open on both {
         host.connect() fails EINPROGRESS;
         -> syn(0);
         <- syn(0).mss(700);

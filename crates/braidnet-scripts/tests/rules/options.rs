@@ -175,6 +175,39 @@ scripts! {
         host.recv(10) fails ECONNRESET;
     }
 
+    /// PAWS comes before all else: also out of order an old timestamp is refused.
+    rfc7323_5_3_old_timestamp_out_of_order_is_refused on both {
+        opened by syn(0).mss(1460).ts(1000);
+        <- data(1, 1, 100).ts(1010);
+        within 500.ms();
+        -> ack(1, 101).echoes(1010);
+        <- data(201, 1, 100).ts(900);
+        -> ack(1, 101).echoes(1010);
+        <- data(101, 1, 100).ts(1020);
+        within 500.ms();
+        -> ack(1, 201).echoes(1020);
+        host.recv(500) == 200;
+    }
+
+    /// What a RST brings as a timestamp counts for nothing (RFC 7323 §5.2).
+    rfc7323_5_2_reset_changes_no_timestamp on both {
+        opened by syn(0).mss(1460).ts(1000);
+        <- rst(100).ts(5000);
+        -> ack(1, 1).echoes(1001);
+    }
+
+    /// Timestamps that were not agreed on are nothing (RFC 7323 §3.2).
+    rfc7323_3_2_timestamps_that_were_not_agreed_on_are_ignored on both {
+        opened by syn(0).mss(1460);
+        <- data(1, 1, 100).ts(5);
+        within 500.ms();
+        -> ack(1, 101).no_ts();
+        <- data(101, 1, 100).ts(3);
+        within 500.ms();
+        -> ack(1, 201).no_ts();
+        host.recv(500) == 200;
+    }
+
     /// What is echoed is the timestamp of the segment that moved the left edge of the window, not of one out of order
     /// (RFC 7323 §4.3, rule 2).
     rfc7323_4_3_echo_is_of_what_was_next on both {

@@ -283,6 +283,29 @@ fn challenges_are_limited() {
     assert_eq!(host.sent().len(), 1);
 }
 
+#[test]
+fn challenges_are_limited_as_configured() {
+    let config = Config {
+        challenge_acks: 3,
+        challenge_period: Duration::from_secs(1),
+        ..Host::plain()
+    };
+    let mut host = Host::accept(&config, &segment(SYN, -1, 0, 0));
+    host.arrive(&segment(ACK, 0, 0, 0));
+    let answers = |host: &mut Host| {
+        let answer = |_| {
+            host.arrive(&segment(RST, 5, 0, 0));
+            host.sent().len()
+        };
+        (0..20).map(answer).sum::<usize>()
+    };
+    assert_eq!(answers(&mut host), 3);
+    host.wait(Duration::from_millis(999));
+    assert_eq!(answers(&mut host), 0);
+    host.wait(Duration::from_millis(1));
+    assert_eq!(answers(&mut host), 3);
+}
+
 /// HOSTILE-INPUT 13.
 #[test]
 fn a_storm_of_old_acks_is_not_answered() {

@@ -103,6 +103,33 @@ fn windows_are_scaled_from_the_first_segment_after_the_syns() {
     assert_eq!(host.end.tcb.status().snd_wnd, 60_000);
 }
 
+/// RFC 7323 §2.3.
+#[test]
+fn the_window_that_leaves_is_scaled() {
+    let mut syn = segment(SYN, -1, 0, 0);
+    syn.header.present = SCALE;
+    let mut host = Host::accept(&large(), &syn);
+    host.arrive(&segment(ACK, 0, 0, 0));
+    host.arrive(&segment(ACK, 0, 0, 1000));
+    host.wait(Duration::from_millis(200));
+    let windows: Vec<u16> = (host.end.poll(host.now).iter())
+        .map(|wire| wire.header.window)
+        .collect();
+    assert_eq!(windows, [(((1 << 20) - 1000) >> 5) as u16]);
+}
+
+/// RFC 7323 §5.4.
+#[test]
+fn timestamps_tick_every_millisecond() {
+    let host = Host::connect(&large());
+    let at = |millis| {
+        let now = braidnet_wire::time::Instant::from_millis(millis);
+        host.end.tcb.connection.ts_value(now)
+    };
+    assert_eq!(at(1005).wrapping_sub(at(5)), 1000);
+    assert_eq!(at((1 << 32) + 5), at(5));
+}
+
 #[test]
 fn a_shift_above_14_counts_as_14() {
     let mut syn = segment(SYN, -1, 0, 0).header;

@@ -51,7 +51,7 @@ impl Sender {
         let wait = self
             .rtt
             .tail_probe(self.flight_size() > self.congestion.smss());
-        let Some(wait) = wait.filter(|_| self.tail_probes) else {
+        let Some(wait) = wait.filter(|_| self.tail_probes && self.rtt.has_measured()) else {
             self.arm_timeout_again();
             return false;
         };
@@ -95,6 +95,7 @@ impl Sender {
     /// The probe has left.
     pub(crate) fn on_tail_probe_sent(&mut self) {
         self.recovery.tail.end = Some(self.snd_nxt);
+        self.rtt.on_tail_probe();
         self.refresh();
     }
 

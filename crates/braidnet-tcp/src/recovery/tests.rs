@@ -1,6 +1,7 @@
 //! Fast retransmit and recovery with and without SACK, and timeouts, as seen on the wire.
 
 mod doubt;
+mod rules;
 mod time;
 
 use crate::testing::{ACK, Host, SYN, Wire, sack, segment, starts, thousand, window};

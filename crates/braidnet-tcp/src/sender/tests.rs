@@ -193,6 +193,27 @@ fn an_ack_brings_its_window_though_its_text_is_old() {
     assert_eq!(starts, [10_000, 11_000], "the peer's window ends at 12,000");
 }
 
+/// RFC 6298 §3: once in each, however many ACKs there are.
+#[test]
+fn each_round_trip_is_measured() {
+    let mut host = thousand(&config());
+    let mut una = 0;
+    for millis in [20, 400, 30, 500] {
+        let before = host.end.tcb.status().srtt;
+        host.end.send(&[0; 5000]);
+        assert_eq!(host.sent().len(), 5);
+        host.now += Duration::from_millis(millis);
+        for _ in 0..5 {
+            una += 1000;
+            host.arrive(&segment(ACK, 0, una, 0));
+        }
+        let measured = Duration::from_millis(millis);
+        let expected = before - before / 8 + measured / 8;
+        let after = host.end.tcb.status().srtt;
+        assert!(after.abs_diff(expected) < Duration::from_micros(1));
+    }
+}
+
 #[test]
 fn an_unused_congestion_window_does_not_grow() {
     let mut host = thousand(&config());

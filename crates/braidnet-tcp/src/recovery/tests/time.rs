@@ -16,7 +16,7 @@ pub(super) fn config() -> Config {
     }
 }
 
-fn wait(host: &mut Host, millis: u64) {
+pub(super) fn wait(host: &mut Host, millis: u64) {
     host.wait(Duration::from_millis(millis));
 }
 
@@ -41,7 +41,7 @@ pub(super) fn connection(config: &Config) -> Host {
 }
 
 /// The same with `count` segments in flight, each sent a millisecond after the one before, the last just now.
-fn in_flight(config: &Config, count: i32) -> Host {
+pub(super) fn in_flight(config: &Config, count: i32) -> Host {
     let mut host = connection(config);
     for at in 0..count {
         wait(&mut host, 1);
@@ -51,7 +51,7 @@ fn in_flight(config: &Config, count: i32) -> Host {
     host
 }
 
-fn waits(host: &Host) -> u64 {
+pub(super) fn waits(host: &Host) -> u64 {
     let deadline = host.end.tcb.deadline().unwrap();
     deadline.nanos() - host.now.nanos()
 }
