@@ -4,7 +4,7 @@
 //! comparison turned or shifted by one, a sign, a number, a statement left out), and the tests that the rule cites are run, and no others.
 //! One of them has to fail. What *survives* is a rule whose tests do not test it, or a change that changes nothing.
 //!
-//! It works on a copy of the tree beside the usual builds, so that it may be stopped at any time, and builds it with what is built already of all that is not the workspace's.
+//! It works on a copy of the tree beside the usual builds, so that it may be stopped at any time, and with builds of its own.
 
 mod change;
 
@@ -194,8 +194,8 @@ impl Copy {
     fn make(root: &Path) -> Result<Copy, String> {
         let copy = Copy {
             root: crate::target_beside(root, "mutants/tree"),
-            // Only the workspace's crates are built anew: they are others by their place.
-            target: crate::target_beside(root, ""),
+            // Cargo takes crates of two copies of a workspace for the same.
+            target: crate::target_beside(root, "mutants/target"),
         };
         let listed = Command::new("git")
             .args([
@@ -259,7 +259,7 @@ impl Copy {
             .env("CARGO_TARGET_DIR", &self.target)
             .env("RUST_BACKTRACE", "0")
             .stderr(Stdio::null());
-        let log = self.target.join("mutants/log");
+        let log = self.target.with_file_name("log");
         let said = |error| format!("mutants: {}: {error}", log.display());
         command.stdout(fs::File::create(&log).map_err(said)?);
         let mut child = command
