@@ -214,6 +214,14 @@ counters! {
     PATH_SHORTENED = "path_shortened",
     /// Of those, paths that made others be forgotten.
     PATH_FORGOTTEN = "path_forgotten",
+    /// What ICMP says of a segment too long for its path, while segments as long arrive: a timeout decides (RFC 5927 §7.2).
+    REPORT_DOUBTED = "report_doubted",
+    /// Full segments got no answer again and again, and are shorter (RFC 4821 §7.7).
+    PATH_BLACK_HOLES = "path_black_holes",
+    /// Probes of a path that have arrived: segments are longer (RFC 4821 §7.6.1).
+    PATH_WIDENED = "path_widened",
+    /// Probes of a path that were lost (RFC 4821 §7.6.2).
+    PATH_PROBES_LOST = "path_probes_lost",
     /// Put off: no buffer for what the application is to be told; it is told when there is one.
     UNTOLD = "untold",
 }

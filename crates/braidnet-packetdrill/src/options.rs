@@ -52,6 +52,8 @@ pub(crate) fn set(
         }
         // No number stands for it.
         OptionName::Ecn => return Err(Errno(libc::ENOPROTOOPT)),
+        // No number leads there.
+        OptionName::PathProbing => return Err(Errno(libc::ENOPROTOOPT)),
     };
     Ok(sockets.set_option(socket, option)?)
 }
@@ -82,6 +84,7 @@ pub(crate) fn get(
         SocketOption::KeepCount(probes) => i32::from(probes),
         SocketOption::UserTimeout(time) => bounded(time.unwrap_or_default().as_millis()),
         SocketOption::Ecn(_) => return Err(Errno(libc::ENOPROTOOPT)),
+        SocketOption::PathProbing(_) => return Err(Errno(libc::ENOPROTOOPT)),
         SocketOption::Linger(time) => {
             let on = i32::from(time.is_some()).to_ne_bytes();
             let time = bounded(time.unwrap_or_default().as_secs().into()).to_ne_bytes();

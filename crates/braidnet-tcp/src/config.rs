@@ -30,6 +30,12 @@ pub struct Config {
     /// Whether what the congestion window allows is spread over the round trip instead of leaving at once: twice the window in a
     /// round trip in slow start, 1.2 times of it afterwards; at the rate of the model where there is one, whether asked for or not. [`Tcb::deadline`](crate::Tcb::deadline) then says when more may leave.
     pub pacing: bool,
+    /// Whether the length of segments that the path carries is found out by trying (RFC 4821).
+    pub path_probing: PathProbing,
+    /// The segment size that is tried where nothing is known of the path, in bytes as the MSS option counts them: 1024 by RFC 4821 §7.2.
+    pub path_base_segment: u16,
+    /// After how long a path that was found narrow is tried for more: ten minutes by RFC 4821 §7.3.
+    pub path_search_again: Duration,
     /// Whether a small segment waits until everything before it is acknowledged (RFC 9293 §3.7.4).
     pub nagle: bool,
     /// Whether timestamps are offered and agreed to (RFC 7323 §3).
@@ -88,6 +94,59 @@ pub struct Config {
     pub user_timeout_limits: (Duration, Duration),
 }
 
+/// Whether the length of segments that the path carries is found out by trying, with longer ones among them (RFC 4821), as Linux's
+/// `tcp_mtu_probing`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum PathProbing {
+    /// No: what the two sides agree on is sent, or what ICMP says.
+    Off,
+    /// Once full segments are not acknowledged again and again (RFC 4821 §7.7), or ICMP has said that they are too long and a while has passed.
+    #[default]
+    BlackHoles,
+    /// Always: from a segment that nearly every path carries on.
+    Always,
+}
+
+impl PathProbing {
+    /// Every choice.
+    pub const ALL: [PathProbing; 3] = [
+        PathProbing::Off,
+        PathProbing::BlackHoles,
+        PathProbing::Always,
+    ];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PathProbing::Off => "off",
+            PathProbing::BlackHoles => "black-holes",
+            PathProbing::Always => "always",
+        }
+    }
+}
+
+impl fmt::Display for PathProbing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no choice of probing the path.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0:?} says not how the path is probed; there are off, black-holes and always")]
+pub struct UnknownPathProbing(String);
+
+impl FromStr for PathProbing {
+    type Err = UnknownPathProbing;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        PathProbing::ALL
+            .into_iter()
+            .find(|probing| probing.name() == word)
+            .ok_or_else(|| UnknownPathProbing(word.to_owned()))
+    }
+}
+
 /// How to find out whether a peer that says nothing is still there (RFC 9293 §3.8.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keepalive {
@@ -122,6 +181,9 @@ impl Default for Config {
             maximum_segment: u16::MAX,
             congestion: CongestionControl::Cubic,
             pacing: false,
+            path_probing: PathProbing::BlackHoles,
+            path_base_segment: 1024,
+            path_search_again: Duration::from_secs(600),
             nagle: true,
             timestamps: true,
             sack: true,

@@ -43,6 +43,8 @@ pub(crate) struct Connection {
     pub(crate) announced_in_syn: u32,
     /// Payload bytes per full segment that we send, once agreed on.
     pub(crate) smss: u32,
+    /// The same as the SYNs have it, whatever the path can do.
+    pub(crate) agreed_smss: u32,
     /// Opened by us (RFC 9293: active OPEN).
     pub(crate) active: bool,
     /// The user has closed before the handshake was over.
@@ -103,6 +105,7 @@ impl Connection {
             handshakes_sent: 0,
             announced_in_syn: config.receive_buffer_bytes.min(65535),
             smss: u32::from(mss),
+            agreed_smss: u32::from(mss),
             active: state == State::SynSent,
             close_pending: false,
             unread: false,
@@ -181,10 +184,9 @@ impl Connection {
             DEFAULT_MSS
         };
         let mss = peer_mss.max(LEAST_MSS).min(self.mss.max(LEAST_MSS));
-        let mss = u32::from(mss).min(self.longest_segment());
         let option_bytes = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
         Agreed {
-            smss: mss - option_bytes,
+            smss: u32::from(mss) - option_bytes,
             snd_wind_shift,
             rcv_wind_shift,
             option_bytes,

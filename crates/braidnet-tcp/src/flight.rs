@@ -254,6 +254,24 @@ impl Flight {
         self.lost
     }
 
+    /// Of what lies between these two, octets thought lost that have not left again.
+    pub(crate) fn lost_within(&self, start: SeqNumber, end: SeqNumber) -> u32 {
+        let mut from = self.front;
+        let mut octets = 0;
+        for piece in &self.pieces {
+            if piece.fate == Fate::Lost {
+                let (left, right) = (from.latest(start), piece.end.earliest(end));
+                octets += if left.is_before(right) {
+                    right - left
+                } else {
+                    0
+                };
+            }
+            from = piece.end;
+        }
+        octets
+    }
+
     /// Octets ever found lost, counted round and round.
     pub(crate) fn ever_lost(&self) -> u32 {
         self.ever_lost

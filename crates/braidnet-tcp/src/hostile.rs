@@ -2,7 +2,7 @@
 //! and what an end may hold stays bounded.
 
 use crate::testing::{End, Random, Wire};
-use crate::{Config, CongestionControl, Keepalive, State};
+use crate::{Config, CongestionControl, Heard, Keepalive, PathProbing, Report, State};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
@@ -90,6 +90,8 @@ fn run(seed: u64) {
             [random.below(CongestionControl::ALL.len() as u64) as usize],
         timestamps: random.chance(500),
         sack: random.chance(800),
+        path_probing: PathProbing::ALL[random.below(3) as usize],
+        path_base_segment: [0, 500, 1024][random.below(3) as usize],
         keepalive: Keepalive {
             on: random.chance(300),
             idle: Duration::from_secs(3),
@@ -131,6 +133,21 @@ fn run(seed: u64) {
             15..17 => end.take(random.below(5000) as usize),
             17 => now += Duration::from_millis(random.below(1000)),
             18 => now = end.tcb.deadline().map_or(now, |deadline| deadline.max(now)),
+            _ if random.chance(300) => {
+                let status = end.tcb.status();
+                let seq = near(&mut random, &[status.snd_una, status.snd_nxt]);
+                let report = match random.below(8) {
+                    0 => Report::Refused,
+                    1 => Report::Unreachable,
+                    2 => Report::Undelivered,
+                    _ => Report::TooLong {
+                        path_mtu: random.below(3000) as u32,
+                    },
+                };
+                if let Heard::Ended(_) = end.tcb.on_report(now, seq, report) {
+                    assert_eq!(end.tcb.state(), State::Closed);
+                }
+            }
             _ if random.chance(50) => end.tcb.abort(),
             _ if random.chance(100) => end.tcb.mark_urgent(),
             _ if random.chance(50) => end.tcb.shut_receive(now),

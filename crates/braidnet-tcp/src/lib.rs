@@ -67,8 +67,8 @@ mod urgent;
 pub use allowance::Allowance;
 pub use arrival::Expected;
 pub use config::{
-    Config, CongestionControl, EcnMode, Keepalive, MAX_WINDOW_BYTES, UnknownCongestionControl,
-    UnknownEcnMode,
+    Config, CongestionControl, EcnMode, Keepalive, MAX_WINDOW_BYTES, PathProbing,
+    UnknownCongestionControl, UnknownEcnMode, UnknownPathProbing,
 };
 pub use cookie::{Redeemed, SynCookie};
 pub use output::{Outlet, Transmit};
@@ -154,6 +154,16 @@ bitflags::bitflags! {
         const URGENT = 1 << 8;
         /// The network has said that the peer, whom we wanted to connect with, cannot be reached.
         const UNREACHABLE = 1 << 9;
+        /// What the network has said of the path, and was doubted, was right: full segments are shorter ([`Heard::Doubted`]).
+        const PATH_SHORTENED = 1 << 10;
+        /// Full segments were not acknowledged again and again, and are shorter from now on (RFC 4821 §7.7).
+        const PATH_BLACK_HOLE = 1 << 11;
+        /// A longer segment has arrived: full segments are as long from now on (RFC 4821 §7.6.1).
+        const PATH_WIDENED = 1 << 12;
+        /// A longer segment has not arrived (RFC 4821 §7.6.2).
+        const PATH_PROBE_LOST = 1 << 13;
+        /// All that is found out of the path.
+        const PATH = 15 << 10;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Two engines back to back over a link that loses, repeats and reorders by a seed: what one user sends, the other gets.
 
 use crate::testing::{End, Random, Wire};
-use crate::{Config, CongestionControl, EcnMode, Events, State, reset_for};
+use crate::{Config, CongestionControl, EcnMode, Events, PathProbing, State, reset_for};
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::{Duration, Instant};
 use std::collections::BTreeMap;
@@ -221,6 +221,8 @@ fn configs() -> Vec<Config> {
                     sack: options & 1 == 0,
                     timestamps: options & 2 == 0,
                     window_scale: options & 4 == 0,
+                    path_probing: PathProbing::ALL[options % 3],
+                    path_base_segment: 700,
                     receive_buffer_bytes,
                     send_buffer_bytes: 50_000,
                     ..Config::default()

@@ -2,6 +2,7 @@
 //!
 //! An acknowledgment rides on data where it can. One that must be counted or carries SACK blocks goes alone and first.
 
+use crate::path::Turn;
 use crate::recovery::Hole;
 use crate::recovery::tail::Tail;
 use crate::state::State;
@@ -65,6 +66,12 @@ pub trait Outlet {
     /// Data for a segment, from `offset` on: how many bytes, 1 to `max`, so that it may end where one of the caller's
     /// buffers does. Any other number is taken for the nearer end of that range.
     fn cut(&mut self, offset: u32, max: u32) -> (u32, Self::Data);
+
+    /// The same for a segment that is to have `bytes` bytes, wherever buffers end: one by which is found out whether it arrives (RFC 4821).
+    /// Where that cannot be, fewer do no harm.
+    fn cut_whole(&mut self, offset: u32, bytes: u32) -> (u32, Self::Data) {
+        self.cut(offset, bytes)
+    }
 
     /// Couples the data of further segments to `data`, which makes them a train: one [`Transmit`] for consecutive segments,
     /// whose header is the first's, but that what it says of the end ([`TcpFlags::PSH`], [`TcpFlags::FIN`]) holds for the last.
@@ -173,6 +180,11 @@ impl<P: Payload> Tcb<P> {
         }
         if let Some(tail) = self.sender.take_tail_probe() {
             return Some(self.tail_probe(now, tail, outlet));
+        }
+        match self.sender.path_turn(now) {
+            Some(Turn::Probe(bytes)) => return Some(self.path_probe(now, bytes, outlet)),
+            Some(Turn::Wait) => return self.poll_rest(now, outlet),
+            None => {}
         }
         let octets = self.sender.allowance(now);
         if octets > 0 {
@@ -346,6 +358,24 @@ impl<P: Payload> Tcb<P> {
         };
         self.sender.on_tail_probe_sent();
         cut
+    }
+
+    /// A segment that is longer than others, to find out whether it arrives (RFC 4821 §7). There is more behind it to send.
+    #[cold]
+    fn path_probe<O: Outlet>(&mut self, now: Instant, bytes: u32, outlet: &mut O) -> Cut<O> {
+        let seq = self.sender.snd_nxt;
+        let offset = seq - self.sender.queue_front;
+        let (len, data) = outlet.cut_whole(offset, bytes);
+        let filled = Filled {
+            offset,
+            len: len.clamp(1, bytes),
+            data: Some(data),
+            last: false,
+            fin: false,
+        };
+        self.sender.on_sent(now, filled.len);
+        self.sender.on_path_probe_sent(seq, filled.len);
+        self.segment(now, seq, filled, false)
     }
 
     /// What the persist timer sends: as much as a silly window takes, or one sequence number past a closed one

@@ -4,8 +4,11 @@
 //! names none that is on its way is not heard (RFC 5927 §4), and what is heard ends nothing but an open: of an established connection the peer
 //! itself is the better witness (RFC 5927 §5.2).
 
+mod search;
+
+use crate::connection::Connection;
 use crate::connection::TIMESTAMPS_BYTES;
-use crate::sender::Sender;
+use crate::slow::Slow;
 use crate::state::State;
 use crate::{Events, Payload, Tcb};
 use braidnet_wire::seq::SeqNumber;
@@ -13,8 +16,8 @@ use braidnet_wire::time::Instant;
 
 /// IPv4 and TCP headers without options, in bytes.
 const FIXED_HEADERS: u32 = 40;
-/// The least payload of a full segment, whatever is said of the path.
-const LEAST_SMSS: u32 = 76;
+use search::Believed;
+pub(crate) use search::{LEAST_SMSS, Path, Spared, Turn};
 
 /// What the network says of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +49,9 @@ pub enum Heard {
     Shortened,
     /// Segments are as short already.
     ShortEnough,
+    /// Segments as long as now have arrived, so that it may be a lie; it is heeded if the segment is not acknowledged in time (RFC 5927
+    /// §7.2).
+    Doubted,
 }
 
 impl<P: Payload> Tcb<P> {
@@ -65,10 +71,7 @@ impl<P: Payload> Tcb<P> {
         }
         let event = match report {
             Report::TooLong { path_mtu } => {
-                return match self.set_path_mtu(now, path_mtu) {
-                    true => Heard::Shortened,
-                    false => Heard::ShortEnough,
-                };
+                return self.on_too_long(now, seq, path_mtu);
             }
             // RFC 1122 §4.2.3.9: hard errors end a connection; here only one that is being opened (RFC 5927 §5.2).
             Report::Refused if state == State::SynSent => Events::REFUSED,
@@ -89,44 +92,82 @@ impl<P: Payload> Tcb<P> {
         self.connection.undelivered == Some(self.sender.snd_una)
     }
 
-    /// Packets of more than `mtu` bytes do not get through to the peer (RFC 1191 §6.4): segments are as much shorter from now on. Whether they are
-    /// shorter than before. What is on its way is sent again at once, in shorter ones, which is no sign of congestion (RFC 1191
-    /// §6.5).
-    pub fn set_path_mtu(&mut self, now: Instant, mtu: u32) -> bool {
-        let connection = &mut self.connection;
-        connection.path_mtu = connection.path_mtu.min(mtu);
-        let options = match connection.timestamps {
+    /// The longest packet, in bytes, that is sent to the peer.
+    pub fn path_mtu(&self) -> u32 {
+        let options = match self.connection.timestamps {
             true => TIMESTAMPS_BYTES,
             false => 0,
         };
-        let smss = connection.longest_segment() - options;
-        if smss >= connection.smss || matches!(connection.state, State::SynSent | State::Closed) {
-            return false;
+        self.mss() + options + FIXED_HEADERS
+    }
+
+    /// Packets of more than `mtu` bytes do not get through to the peer, as is known before anything is sent (RFC 1191 §6.2). To be called
+    /// before the handshake is over.
+    pub fn set_path_mtu(&mut self, mtu: u32) {
+        let connection = &mut self.connection;
+        connection.path_mtu = connection.path_mtu.min(mtu);
+        if !matches!(connection.state, State::SynSent) {
+            connection.smss = connection.smss.min(connection.path_smss());
         }
-        connection.smss = smss;
-        self.sender.shorten(now, smss);
-        true
+    }
+
+    /// Packets of more than `mtu` bytes do not get through, as is said of the segment at `seq` (RFC 1191 §6.4): full segments are as much
+    /// shorter from now on. What is on its way is sent again at once, in shorter ones, which is no sign of congestion (RFC
+    /// 1191 §6.5).
+    fn on_too_long(&mut self, now: Instant, seq: SeqNumber, mtu: u32) -> Heard {
+        if !self.connection.state.is_synchronized() {
+            let before = self.connection.path_mtu;
+            self.set_path_mtu(mtu);
+            return match self.connection.path_mtu < before {
+                true => Heard::Shortened,
+                false => Heard::ShortEnough,
+            };
+        }
+        let smss = Connection::smss_within(mtu, self.connection.timestamps);
+        let believed = self.sender.on_too_long(now, seq, smss);
+        self.follow_path(now);
+        match believed {
+            Believed::Yes => Heard::Shortened,
+            Believed::Known => Heard::ShortEnough,
+            Believed::Later => Heard::Doubted,
+        }
+    }
+
+    /// Full segments are as long as the sender has found; a path that is narrow is tried again after a while (RFC 4821 §7.3).
+    pub(crate) fn follow_path(&mut self, now: Instant) {
+        self.connection.smss = self.sender.congestion.smss();
+        if self.sender.path_is_narrow() && !self.connection.slow.is_running(Slow::Path) {
+            let wait = self.connection.config.path_search_again;
+            self.connection.slow.start(Slow::Path, now, wait);
+        }
+    }
+
+    /// A search that goes on begins with the connection, or one begins that was put off.
+    pub(crate) fn begin_path(&mut self, now: Instant) {
+        let options = match self.connection.timestamps {
+            true => TIMESTAMPS_BYTES,
+            false => 0,
+        };
+        let most = self.connection.agreed_smss;
+        self.sender.begin_path(most, options);
+        self.follow_path(now);
     }
 }
 
-impl crate::connection::Connection {
-    /// Bytes that the path lets a segment have, options included.
-    pub(crate) fn longest_segment(&self) -> u32 {
-        let room = self.path_mtu.saturating_sub(FIXED_HEADERS);
-        room.max(LEAST_SMSS + TIMESTAMPS_BYTES)
+impl Connection {
+    /// The payload of a full segment that fits a packet of `mtu` bytes; not less than a path must have.
+    fn smss_within(mtu: u32, timestamps: bool) -> u32 {
+        let options = match timestamps {
+            true => TIMESTAMPS_BYTES,
+            false => 0,
+        };
+        let segment = mtu.saturating_sub(FIXED_HEADERS);
+        segment.max(LEAST_SMSS + TIMESTAMPS_BYTES) - options
     }
-}
 
-impl Sender {
-    /// Full segments have so few bytes from now on. All that is in flight counts as lost.
-    fn shorten(&mut self, now: Instant, smss: u32) {
-        self.congestion.shorten(smss);
-        if self.flight_size() > 0 && self.snd_una != self.iss {
-            self.retransmit_all(now);
-            self.flight.lose_all();
-            self.refresh();
-            self.arm_timeout(now);
-        }
+    /// The same of what is known of the path.
+    pub(crate) fn path_smss(&self) -> u32 {
+        Connection::smss_within(self.path_mtu, self.timestamps)
     }
 }
 

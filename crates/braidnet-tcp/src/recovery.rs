@@ -20,6 +20,7 @@ pub(crate) mod reduction;
 pub(crate) mod tail;
 
 use crate::flight::{DUP_THRESH, Delivery};
+use crate::path::Spared;
 use crate::sender::{Awaited, Sender};
 use crate::timers::Timer;
 use braidnet_wire::seq::SeqNumber;
@@ -54,7 +55,7 @@ pub(crate) struct Recovery {
     /// The last fast retransmit was found premature.
     premature: bool,
     /// Fast recovery goes by SACK.
-    by_sack: bool,
+    pub(crate) by_sack: bool,
     /// Losses are found by time.
     by_time: bool,
     /// DupAcks (RFC 6675 §2).
@@ -70,6 +71,8 @@ pub(crate) struct Recovery {
     rack: Rack,
     reduction: Reduction,
     doubt: Option<Doubt>,
+    /// Nothing is lost but a probe of the path.
+    pub(crate) spared: Option<Spared>,
     tail: TailProbe,
 }
 
@@ -146,6 +149,9 @@ impl Sender {
         if moved > 0 {
             self.move_una(header.ack, &mut delivery);
             self.forget_cut();
+            if self.path.is_searching() {
+                self.end_path_probe();
+            }
         }
         // What is selectively acknowledged echoes no time of its own (RFC 7323 §4.1).
         self.measure(now, &delivery, sure, ack.echo_age);
@@ -234,7 +240,7 @@ impl Sender {
                 let smss = self.congestion.smss();
                 let left = self.recovery.left_bytes;
                 self.recovery.left_bytes = left.saturating_sub(bytes.saturating_sub(smss));
-                self.flight.lose_front(smss);
+                self.flight.lose_front(self.rest_of_probe().unwrap_or(smss));
                 self.recovery.forced = true;
             }
             // While a timeout is in doubt the window waits for the answer.
@@ -283,6 +289,9 @@ impl Sender {
         recovery.forced = false;
         recovery.rescued = false;
         recovery.timed_out = None;
+        if let Some(spared) = recovery.spared.take() {
+            self.congestion.resume(spared.window);
+        }
     }
 
     /// Takes the SACK blocks of an ACK. Blocks that SND.UNA has overtaken say nothing here and are no fault.
@@ -352,21 +361,35 @@ impl Sender {
         } else if enough && !self.is_recovering() && !self.recovery.guarded {
             self.flight.lose_front(smss);
         }
+        let probe = match self.path.is_searching() && self.flight.lost() > 0 {
+            true => self.lose_path_probe(now),
+            false => None,
+        };
         if !self.is_recovering() && self.flight.lost() > 0 {
-            self.enter_fast_recovery(sack);
+            self.enter_fast_recovery(sack, probe);
+        } else if self.is_spared_in_vain() {
+            self.cut_after_all();
         }
     }
 
-    fn enter_fast_recovery(&mut self, sack: bool) {
-        self.begin_doubt(Phase::Fast);
+    /// What is lost is to be repaired; the window is cut for it unless it is a probe of the path, and nothing else.
+    fn enter_fast_recovery(&mut self, sack: bool, probe: Option<(SeqNumber, SeqNumber)>) {
         let flight_size = self.flight_size();
-        // RFC 3168 §6.1.2: marks and losses of one window are one sign.
-        let is_cut = self.recovery.phase == Phase::Marked;
-        if !is_cut {
-            self.congestion.on_loss(flight_size);
+        if let Some(range) = probe {
+            // RFC 4821 §7.5. Nothing is in doubt: the probe's length was.
+            self.recovery.doubt = None;
+            self.recovery.spared = Some(Spared::new(range, self.congestion.spare()));
             self.recovery.reduction = Reduction::begin(flight_size);
+        } else {
+            self.begin_doubt(Phase::Fast);
+            // RFC 3168 §6.1.2: marks and losses of one window are one sign.
+            let is_cut = self.recovery.phase == Phase::Marked;
+            if !is_cut {
+                self.congestion.on_loss(flight_size);
+                self.recovery.reduction = Reduction::begin(flight_size);
+            }
+            self.note_cut();
         }
-        self.note_cut();
         let recovery = &mut self.recovery;
         recovery.phase = Phase::Fast;
         recovery.point = self.snd_nxt;
@@ -376,6 +399,21 @@ impl Sender {
         recovery.tail = TailProbe::default();
         if sack && !self.modelled {
             // What may leave now beyond the first is what ACKs will say.
+            self.congestion.reduce_to(self.flight.flying());
+        }
+    }
+
+    /// Not only a probe is lost: the window is cut in the midst of recovery.
+    fn cut_after_all(&mut self) {
+        let Some(spared) = self.recovery.spared.take() else {
+            return;
+        };
+        self.congestion.resume(spared.window);
+        let flight_size = self.flight_size();
+        self.congestion.on_loss(flight_size);
+        self.note_cut();
+        self.recovery.reduction = Reduction::begin(flight_size);
+        if self.recovery.by_sack && !self.modelled {
             self.congestion.reduce_to(self.flight.flying());
         }
     }
@@ -439,6 +477,8 @@ impl Sender {
             // RFC 5681 §3.1: held constant only where this very segment was sent again by the timer before.
             let first = self.recovery.timed_out != Some(self.snd_una);
             self.begin_doubt(Phase::Timeout);
+            self.recovery.spared = None;
+            self.on_path_timeout(now);
             if matches!(self.recovery.phase, Phase::Fast | Phase::Marked) {
                 // What recovery allowed for the moment says nothing of the path.
                 self.congestion.end_reduction();
@@ -470,6 +510,16 @@ impl Sender {
         recovery.by_sack = false;
         recovery.tail = TailProbe::default();
         self.refresh();
+    }
+
+    /// Everything in flight is to be sent again, in shorter segments, and no timeout and no loss is why.
+    pub(crate) fn resend_all(&mut self, now: Instant) {
+        self.recovery.doubt = None;
+        self.recovery.spared = None;
+        self.retransmit_all(now);
+        self.flight.lose_all();
+        self.refresh();
+        self.arm_timeout(now);
     }
 
     /// Bytes thought to be on the way (RFC 6675 §4, SetPipe), and without SACK the like of it.
@@ -604,6 +654,7 @@ impl Sender {
             || !self.flight.is_untouched()
             || self.snd_max != self.snd_nxt
             || self.snd_up.is_some()
+            || self.path.is_searching()
             || self.snd_wnd == 0;
         self.tail_probes = recovery.by_time
             && matches!(recovery.phase, Phase::Open | Phase::Marked)

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::congestion::{Acked, Arrived, Congestion, Echo};
 use crate::flight::{Delivery, Flight};
 use crate::pacing::Pacing;
+use crate::path::Path;
 use crate::recovery::Recovery;
 use crate::recovery::mark::Marks;
 use crate::rtt::Rtt;
@@ -77,6 +78,7 @@ pub(crate) struct Sender {
     pub(crate) recovery: Recovery,
     pub(crate) marks: Marks,
     pub(crate) flight: Flight,
+    pub(crate) path: Path,
     send_buffer_bytes: u32,
     send_buffer_max_bytes: u32,
     pub(crate) iss: SeqNumber,
@@ -137,6 +139,7 @@ impl Sender {
                 config.flight_pieces as usize,
                 config.reassembly_reserve as usize,
             ),
+            path: Path::new(config),
             send_buffer_bytes: config.send_buffer_bytes,
             send_buffer_max_bytes: config.send_buffer_max_bytes,
             iss,
@@ -390,6 +393,9 @@ impl Sender {
     /// which a probe timer that ran gives way. From the second on the tail can be probed sooner (RFC 8985 §7.2).
     #[inline(never)]
     fn arm_sent(&mut self, now: Instant, before: u32) {
+        if self.flight_size() - before >= self.congestion.smss() {
+            self.path.on_full_sent(self.snd_nxt);
+        }
         if before == 0 {
             self.arm(now);
         } else if self.tail_probes
@@ -421,6 +427,7 @@ impl Sender {
     #[inline(never)]
     fn measure_plainly(&mut self, now: Instant, sent: Option<Instant>) {
         self.measured_to = self.snd_nxt;
+        self.path.see(self.snd_una);
         if let Some(sent) = sent {
             self.rtt
                 .sample(now, now.nanos().saturating_sub(sent.nanos()));
@@ -448,6 +455,7 @@ impl Sender {
             return;
         };
         let age = now.nanos().saturating_sub(newest.at.nanos());
+        self.path.see(self.snd_una);
         // What had to be sent again may have held up the ACK of all else.
         if sure && delivery.first_again.is_none() {
             self.measured_to = self.snd_nxt;

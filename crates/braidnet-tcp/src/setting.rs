@@ -1,6 +1,6 @@
 //! What can be chosen for a single connection.
 
-use crate::{Config, EcnMode, MAX_WINDOW_BYTES, Payload, Tcb};
+use crate::{Config, EcnMode, MAX_WINDOW_BYTES, PathProbing, Payload, Tcb};
 use braidnet_wire::time::{Duration, Instant};
 
 /// One choice for a single connection, or for those that a listener takes, in place of what [`Config`] says for all.
@@ -27,6 +27,8 @@ pub enum Setting {
     UserTimeout(Duration),
     /// [`Config::ecn`]; before the first segment is sent, later without effect.
     Ecn(EcnMode),
+    /// [`Config::path_probing`]; at any time.
+    PathProbing(PathProbing),
 }
 
 impl Setting {
@@ -43,6 +45,7 @@ impl Setting {
             Setting::KeepProbes(probes) => (8, probes.into()),
             Setting::UserTimeout(time) => (9, nanos(time)),
             Setting::Ecn(mode) => (20, mode as u64),
+            Setting::PathProbing(probing) => (10, probing as u64),
         }
     }
 
@@ -61,6 +64,10 @@ impl Setting {
             8 => Setting::KeepProbes(u8::try_from(value).unwrap_or(u8::MAX)),
             9 => Setting::UserTimeout(Duration::from_nanos(value)),
             20 => Setting::Ecn(EcnMode::ALL[(value as usize).min(EcnMode::ALL.len() - 1)]),
+            10 => {
+                let probing = PathProbing::ALL.get(usize::try_from(value).ok()?);
+                Setting::PathProbing(*probing?)
+            }
             _ => return None,
         })
     }
@@ -80,6 +87,7 @@ impl Setting {
                 config.user_timeout = (time > Duration::ZERO).then_some(time);
             }
             Setting::Ecn(mode) => config.ecn = mode,
+            Setting::PathProbing(probing) => config.path_probing = probing,
         }
     }
 }
@@ -120,6 +128,7 @@ impl<P: Payload> Tcb<P> {
             }
             Setting::Ecn(mode) if !begun => self.connection.config.ecn = mode,
             Setting::Ecn(_) => {}
+            Setting::PathProbing(probing) => self.sender.set_path_probing(probing),
         }
     }
 }
@@ -134,7 +143,7 @@ mod tests {
     use crate::testing::Bytes;
     use braidnet_wire::seq::SeqNumber;
 
-    const ALL: [Setting; 10] = [
+    const ALL: [Setting; 11] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
@@ -145,6 +154,7 @@ mod tests {
         Setting::KeepProbes(3),
         Setting::UserTimeout(Duration::from_secs(90)),
         Setting::Ecn(EcnMode::On),
+        Setting::PathProbing(PathProbing::Always),
     ];
 
     fn connection(config: &Config) -> Tcb<Bytes> {

@@ -25,19 +25,21 @@ pub(crate) enum Slow {
     UserTimeout,
     /// The user has closed, and waits no longer.
     Linger,
+    /// A path that was found narrow is to be tried for more (RFC 4821 §7.3).
+    Path,
 }
 
 /// One timer for each purpose.
 #[derive(Debug)]
 pub(crate) struct SlowTimers {
-    each: [Timer; 4],
+    each: [Timer; 5],
     earliest: Timer,
 }
 
 impl Default for SlowTimers {
     fn default() -> Self {
         SlowTimers {
-            each: [Timer::OFF; 4],
+            each: [Timer::OFF; 5],
             earliest: Timer::OFF,
         }
     }
@@ -56,6 +58,10 @@ impl SlowTimers {
 
     pub(crate) fn clear(&mut self) {
         *self = SlowTimers::default();
+    }
+
+    pub(crate) fn is_running(&self, slow: Slow) -> bool {
+        self.each[slow as usize].is_armed()
     }
 
     #[inline]
@@ -161,6 +167,9 @@ impl<P: Payload> Tcb<P> {
         let impatient = slow.take_due(Slow::Linger, now);
         let stuck = slow.take_due(Slow::UserTimeout, now);
         let silent = slow.take_due(Slow::Keepalive, now);
+        if slow.take_due(Slow::Path, now) {
+            self.sender.search_path();
+        }
         if impatient && self.waits_for_fin() {
             *events |= Events::TIMED_OUT | Events::CLOSED;
             return self.abort();

@@ -228,7 +228,10 @@ impl<P: Payload> Tcb<P> {
         if self.sender.retransmit.is_due(now) {
             let patience = self.connection.patience();
             let expiry = if self.connection.state.is_synchronized() {
-                self.sender.on_expiry(now, patience)
+                let expiry = self.sender.on_expiry(now, patience);
+                events |= self.sender.path.take_found();
+                self.follow_path(now);
+                expiry
             } else {
                 self.connection.handshake_due = true;
                 self.sender.on_handshake_expiry(now, patience)

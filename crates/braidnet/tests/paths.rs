@@ -5,8 +5,9 @@ use braidnet::device::{
 };
 use braidnet::inet::Paths;
 use braidnet::message::{Pool, Run};
+use braidnet::tcp::PathProbing;
 use braidnet::wire::checksum::Sum;
-use braidnet::{CloseReason, Duration, Event, Instant, Stack, StackConfig};
+use braidnet::{CloseReason, Connection, Duration, Event, Instant, Stack, StackConfig};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
@@ -188,12 +189,33 @@ impl World {
 
     /// Sends `text` over a new connection, and returns what arrives within a minute.
     fn transfer(&mut self, text: &[u8]) -> Vec<u8> {
+        let (call, heard) = self.converse(text, usize::MAX);
+        self.client.close(call);
+        heard
+    }
+
+    /// The same in pieces of at most so many bytes, over a connection that stays.
+    fn transfer_in(&mut self, text: &[u8], pieces: usize) -> Connection {
+        let (call, heard) = self.converse(text, pieces);
+        assert!(heard == text, "in {pieces}");
+        call
+    }
+
+    fn converse(&mut self, text: &[u8], pieces: usize) -> (Connection, Vec<u8>) {
         let call = self.client.connect((SERVER, 7).into()).unwrap();
         let (mut sent, mut heard) = (0, Vec::new());
         let mut answer = None;
         for _ in 0..60_000 {
             self.turn();
-            sent += self.client.send(call, &text[sent..]).unwrap_or(0);
+            // Twenty bytes in a microsecond, so that a text takes many round trips.
+            let until = text.len().min(sent + 20_000);
+            while sent < until {
+                let piece = &text[sent..text.len().min(sent.saturating_add(pieces))];
+                match self.client.send(call, piece) {
+                    Ok(bytes) if bytes > 0 => sent += bytes,
+                    _ => break,
+                }
+            }
             while let Some(event) = self.server.event() {
                 if let Event::Accepted(accepted) = event {
                     answer = Some(accepted);
@@ -206,8 +228,7 @@ impl World {
                 break;
             }
         }
-        self.client.close(call);
-        heard
+        (call, heard)
     }
 
     /// How an attempt to connect ends, and after how many milliseconds.
@@ -282,6 +303,55 @@ fn a_path_that_is_not_remembered_is_found_again() {
         assert!(world.transfer(&text()) == text());
         assert_eq!(world.count("tcp.path_shortened"), found);
     }
+}
+
+/// RFC 4821 §7.7, RFC 2923 §2.1: packets that are too long vanish, and nobody says so. Applications that write pieces of any length hear nothing of it.
+#[test]
+fn a_black_hole_is_found_and_measured() {
+    for (mtu, pieces) in [(1400, 300_000), (1400, 700), (1100, 1460), (1000, 300_000)] {
+        let vanish = move |packet: &[u8]| (packet.len() > mtu).then_some((SILENCE, 0, 0));
+        let mut world = World::new(|_| {}, vanish);
+        let call = world.transfer_in(&text().repeat(8), pieces);
+        assert!(world.count("tcp.path_black_holes") > 0, "{mtu}");
+        assert!(world.count("tcp.path_shortened") == 0, "{mtu}");
+        let longer = world.count("tcp.path_widened");
+        assert!(longer > 0 || mtu < 1064, "{mtu} in {pieces}");
+        world.client.close(call);
+    }
+}
+
+/// RFC 4821 §7.2: with probing from the first on, no timeout is needed.
+#[test]
+fn a_path_that_is_probed_always_is_found_without_a_timeout() {
+    let vanish = |packet: &[u8]| (packet.len() > 1400).then_some((SILENCE, 0, 0));
+    let mut world = World::new(
+        |config| config.tcp.path_probing = PathProbing::Always,
+        vanish,
+    );
+    let begun = world.now;
+    let call = world.transfer_in(&text().repeat(8), usize::MAX);
+    assert!(world.now.since(begun) < Duration::from_millis(600));
+    world.client.close(call);
+    assert_eq!(world.count("tcp.path_black_holes"), 0);
+    assert!(world.count("tcp.path_widened") > 0);
+    assert!(world.count("tcp.path_probes_lost") > 0);
+}
+
+/// RFC 5927 §7.2: a router may say what it likes of segments that arrive.
+#[test]
+fn segments_that_arrive_are_not_too_long() {
+    let count = std::sync::atomic::AtomicU64::new(0);
+    let mut world = World::new(
+        |_| {},
+        move |packet| {
+            let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            // Of what is long, one in fifty is lost, with a lie.
+            (packet.len() == 1500 && count % 50 == 49).then_some((3, 4, 600))
+        },
+    );
+    assert!(world.transfer(&text()) == text());
+    assert!(world.count("tcp.report_doubted") > 0);
+    assert_eq!(world.count("tcp.path_shortened"), 0);
 }
 
 /// RFC 1122 §4.2.3.9: what is for good ends an attempt at once, what may pass does not, but is what it is told in the end.

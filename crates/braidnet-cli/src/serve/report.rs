@@ -193,8 +193,11 @@ const WORK: &[&str] = &[
     "tcp.data_segments_in",
     "tcp.opened",
     "tcp.out_of_order",
+    "tcp.path_black_holes",
     "tcp.path_forgotten",
+    "tcp.path_probes_lost",
     "tcp.path_shortened",
+    "tcp.path_widened",
     "tcp.resets_out",
     "tcp.retransmitted",
     "tcp.segments_in",
@@ -324,7 +327,7 @@ mod tests {
         ("stream", "poisoned"),
         (
             "tcp",
-            "accept_queue_full bad_address cookies_limited cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
+            "accept_queue_full bad_address cookies_limited cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_doubted report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
         ),
         ("udp", "no_buffer not_data port_closed port_zero too_long"),
     ];

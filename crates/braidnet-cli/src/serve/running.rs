@@ -197,6 +197,7 @@ fn stack(setup: &Setup) -> StackConfig {
     config.batch = setup.batch;
     config.tcp.congestion = setup.congestion;
     config.tcp.ecn = setup.ecn;
+    config.tcp.path_probing = setup.path_probing;
     // The services send whole messages, whose last bytes are not to wait for company.
     config.tcp.nagle = false;
     config

@@ -9,7 +9,7 @@ use braidnet::device::impair::Impairments;
 use braidnet::device::tun::Mode;
 use braidnet::inet::tcp::TcpLocks;
 use braidnet::sync::lock::LockKind;
-use braidnet::tcp::{CongestionControl, EcnMode};
+use braidnet::tcp::{CongestionControl, EcnMode, PathProbing};
 use braidnet_lab::{Agents, Order, Perimeter, Wait};
 use serde::de::{Deserialize, Deserializer, Error};
 use std::fmt::Display;
@@ -121,6 +121,10 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(deserialize_with = "one")]
     pub ecn: Option<EcnMode>,
+    /// Whether segments of other lengths are tried on the path (RFC 4821): off, black-holes or always [default: black-holes]
+    #[arg(long, value_name = "WHEN", value_parser = one_of(&PathProbing::ALL, PathProbing::name), hide_possible_values = true)]
+    #[serde(deserialize_with = "one")]
+    pub path_probing: Option<PathProbing>,
 }
 
 impl Settings {
@@ -184,6 +188,7 @@ impl Settings {
             memory: self.memory.or(file.memory),
             congestion: self.congestion.or(file.congestion),
             ecn: self.ecn.or(file.ecn),
+            path_probing: self.path_probing.or(file.path_probing),
         }
     }
 }
@@ -206,6 +211,7 @@ pub struct Setup {
     pub memory_bytes: usize,
     pub congestion: CongestionControl,
     pub ecn: EcnMode,
+    pub path_probing: PathProbing,
 }
 
 /// A service on a port.
@@ -299,6 +305,7 @@ impl Setup {
             memory_bytes: memory.0,
             congestion: settings.congestion.unwrap_or_default(),
             ecn: settings.ecn.unwrap_or_default(),
+            path_probing: settings.path_probing.unwrap_or_default(),
         })
     }
 }
@@ -389,7 +396,7 @@ mod tests {
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
         --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --perimeter locked --order numbered --lock mcs \
-        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --congestion new-reno";
+        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --congestion new-reno --path-probing always";
     const FILE: &str = r#"
         tap = "bn0"
         host = "10.77.0.1/24"
@@ -417,6 +424,7 @@ mod tests {
         drain = "500ms"
         memory = "64M"
         congestion = "new-reno"
+        path-probing = "always"
     "#;
 
     #[test]

@@ -251,6 +251,10 @@ impl Outlet for Departures<'_, '_> {
         self.sending.segment(offset, max, self.cx.pool())
     }
 
+    fn cut_whole(&mut self, offset: u32, bytes: u32) -> (u32, Option<Message>) {
+        self.sending.whole(offset, bytes, self.cx.pool())
+    }
+
     #[inline]
     fn couple(&mut self, train: &mut Option<Message>, offset: u32, max: u32, room: u32) -> u32 {
         let Some(train) = train else { return 0 };

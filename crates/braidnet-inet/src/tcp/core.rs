@@ -355,6 +355,9 @@ impl Tcp {
         {
             tell(Control::new(Verb::EndOfData), id, table, cx);
         }
+        if events.intersects(Events::PATH) {
+            self.path_events(slot, events, table, cx);
+        }
         let silent = match table.connection(slot) {
             Some(connection) if connection.tcb.is_undelivered() => Control::UNREACHABLE,
             _ => Control::TIMED_OUT,

@@ -2,14 +2,15 @@
 
 use super::table::Table;
 use super::{
-    PATH_FORGOTTEN, PATH_SHORTENED, REPORT_NOT_ON_ITS_WAY, REPORT_SHORT_ENOUGH, REPORT_STALE, Tcp,
-    UNDELIVERED, UNREACHABLE,
+    PATH_BLACK_HOLES, PATH_FORGOTTEN, PATH_PROBES_LOST, PATH_SHORTENED, PATH_WIDENED,
+    REPORT_DOUBTED, REPORT_NOT_ON_ITS_WAY, REPORT_SHORT_ENOUGH, REPORT_STALE, Tcp, UNDELIVERED,
+    UNREACHABLE,
 };
 use crate::notes::{Arrival, News};
 use braidnet_message::Message;
 use braidnet_stream::Context;
 use braidnet_tcp::Payload;
-use braidnet_tcp::{Heard, Report, Tcb};
+use braidnet_tcp::{Events, Heard, Report, Tcb};
 use braidnet_wire::address::Address;
 use braidnet_wire::tcp::PROTOCOL;
 use braidnet_wire::time::Instant;
@@ -56,11 +57,8 @@ impl Tcp {
             Heard::NotOnItsWay => cx.count(REPORT_NOT_ON_ITS_WAY, 1),
             Heard::ShortEnough => cx.count(REPORT_SHORT_ENOUGH, 1),
             Heard::Noted => cx.count(UNDELIVERED, 1),
-            Heard::Shortened => {
-                cx.count(PATH_SHORTENED, 1);
-                let full = self.paths.remember(arrival.tuple.remote, path_mtu, now);
-                cx.count(PATH_FORGOTTEN, u64::from(full));
-            }
+            Heard::Doubted => cx.count(REPORT_DOUBTED, 1),
+            Heard::Shortened => self.remember_path(arrival.tuple.remote, path_mtu, cx),
             Heard::Ended(events) => {
                 cx.count(UNREACHABLE, 1);
                 self.events(slot, events, table, cx);
@@ -68,11 +66,43 @@ impl Tcp {
         }
     }
 
+    /// The path to `remote` is shorter than was thought.
+    fn remember_path(&self, remote: Address, mtu: u32, cx: &mut Context<'_>) {
+        cx.count(PATH_SHORTENED, 1);
+        let full = self.paths.remember(remote, mtu, cx.now());
+        cx.count(PATH_FORGOTTEN, u64::from(full));
+    }
+
+    /// A connection has found out something of its path by itself.
+    #[cold]
+    pub(super) fn path_events(
+        &self,
+        slot: usize,
+        events: Events,
+        table: &mut Table,
+        cx: &mut Context<'_>,
+    ) {
+        let rows = [
+            (Events::PATH_BLACK_HOLE, PATH_BLACK_HOLES),
+            (Events::PATH_WIDENED, PATH_WIDENED),
+            (Events::PATH_PROBE_LOST, PATH_PROBES_LOST),
+        ];
+        for (event, counter) in rows {
+            cx.count(counter, u64::from(events.contains(event)));
+        }
+        if events.contains(Events::PATH_SHORTENED)
+            && let Some(connection) = table.connection(slot)
+        {
+            let (remote, mtu) = (connection.tuple.remote, connection.tcb.path_mtu());
+            self.remember_path(remote, mtu, cx);
+        }
+    }
+
     /// What a connection that begins is to know of its path.
     #[inline]
     pub(super) fn know_path<P: Payload>(&self, tcb: &mut Tcb<P>, remote: &Address, now: Instant) {
         if let Some(mtu) = self.paths.find(remote, now) {
-            tcb.set_path_mtu(now, mtu);
+            tcb.set_path_mtu(mtu);
         }
     }
 }

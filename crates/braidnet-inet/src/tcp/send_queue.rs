@@ -93,6 +93,30 @@ impl SendQueue {
         self.gathered(at.wrapping_sub(self.cursor.byte), max, pool)
     }
 
+    /// The same of just so many bytes, if there are as many, wherever pieces end.
+    #[cold]
+    pub(super) fn whole(
+        &mut self,
+        offset: u32,
+        bytes: u32,
+        pool: &mut Pool,
+    ) -> (u32, Option<Message>) {
+        let at = self.front.byte.wrapping_add(offset);
+        if self.cursor.byte != at {
+            self.seek(offset);
+        }
+        let within = at.wrapping_sub(self.cursor.byte);
+        let place = self.place();
+        let pieces = self.pieces.iter().skip(place);
+        let there: u64 = pieces.clone().map(|piece| piece.total_len() as u64).sum();
+        let len = u64::from(bytes).min(there.saturating_sub(within.into())) as u32;
+        if len == 0 {
+            debug_assert!(false, "the engine sends only what it was given");
+            return (bytes, None);
+        }
+        (len, views(pieces, within as usize, len as usize, pool))
+    }
+
     /// Couples the pieces from `offset` on to a segment, which makes a train of it, or to a train: how many bytes.
     ///
     /// They are whole pieces that would each make a segment of its own, in its own buffer, as long as those before them; a

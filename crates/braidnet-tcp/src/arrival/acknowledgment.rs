@@ -101,6 +101,11 @@ impl<P: Payload> Tcb<P> {
         if !self.sender.on_ack(now, ack) {
             segment.note(DropReason::BadSackBlock);
         }
+        let found = self.sender.path.take_found();
+        if !found.is_empty() {
+            *events |= found;
+            self.follow_path(now);
+        }
         if self.sender.acked() != acked_before {
             *events |= Events::ACKED;
         }

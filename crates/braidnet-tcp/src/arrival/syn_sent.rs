@@ -70,7 +70,8 @@ impl<P: Payload> Tcb<P> {
         self.receiver
             .agree(agreed.rcv_wind_shift, agreed.option_bytes);
         self.sender.snd_wind_shift = agreed.snd_wind_shift;
-        self.connection.smss = agreed.smss;
+        self.connection.agreed_smss = agreed.smss;
+        self.connection.smss = agreed.smss.min(self.connection.path_smss());
         if self.connection.timestamps {
             self.receiver.take_timestamp(now, syn.seq, syn.ts_value);
         }
@@ -93,6 +94,7 @@ impl<P: Payload> Tcb<P> {
         }
         let by_time = self.connection.config.rack && self.connection.sack;
         self.sender.go_by_time(by_time);
+        self.begin_path(now);
         self.connection.handshake_due = false;
         *events |= Events::CONNECTED;
         self.connection.heard = now;

@@ -132,6 +132,37 @@ impl Congestion {
         self.window.smss = smss;
     }
 
+    /// Full segments have so few bytes from the first on (RFC 4821 §7.2).
+    pub(crate) fn restart_with(&mut self, smss: u32) {
+        self.window.cwnd = match self.window.cwnd <= self.window.smss {
+            true => smss,
+            false => initial_window(smss),
+        };
+        self.window.smss = smss;
+    }
+
+    /// Full segments have so many bytes from now on. The window stays as it is: it is counted in bytes.
+    pub(crate) fn resize(&mut self, smss: u32) {
+        self.window.smss = smss;
+        self.window.cwnd = self.window.cwnd.max(smss);
+    }
+
+    /// `cwnd` and `ssthresh` as they are; for now recovery leads back to the first.
+    pub(crate) fn spare(&mut self) -> (u32, u32) {
+        let window = (self.window.cwnd, self.window.ssthresh);
+        if !self.is_model() {
+            self.window.ssthresh = self.window.cwnd;
+        }
+        window
+    }
+
+    /// They are so again.
+    pub(crate) fn resume(&mut self, (cwnd, ssthresh): (u32, u32)) {
+        if !self.is_model() {
+            (self.window.cwnd, self.window.ssthresh) = (cwnd, ssthresh);
+        }
+    }
+
     #[inline]
     pub(crate) fn cwnd(&self) -> u32 {
         self.window.cwnd

@@ -104,6 +104,7 @@ fn what_is_too_long_goes_again_in_shorter_segments() {
     let mut host = flying();
     let before = host.end.tcb.status();
     let report = Report::TooLong { path_mtu: 640 };
+    let reported = host.now;
     assert_eq!(hear(&mut host, 3000, report), Heard::Shortened);
     let sent = host.sent();
     assert!(sent.iter().all(|reply| reply.3 == 600), "{sent:?}");
@@ -125,7 +126,9 @@ fn what_is_too_long_goes_again_in_shorter_segments() {
     }
     assert_eq!(longest, 600);
     assert_eq!(host.end.tcb.status().unsent_bytes, 0);
-    assert_eq!(host.end.tcb.deadline(), None);
+    // Nothing is waited for but that the path becomes wider (RFC 1191 §6.3).
+    let again = reported + Duration::from_secs(600);
+    assert_eq!(host.end.tcb.deadline(), Some(again));
 }
 
 /// Class 36: longer than what is sent, or less than any path has.
@@ -151,7 +154,7 @@ fn a_path_that_is_known_bounds_new_connections() {
             ..Host::plain()
         };
         let mut host = Host::connect(&config);
-        host.end.tcb.set_path_mtu(host.now, 640);
+        host.end.tcb.set_path_mtu(640);
         let mut answer = segment(SYN | ACK, -1, 0, 0);
         answer.header.seq = SeqNumber::new(IRS);
         answer.header.mss = 1460;
@@ -168,6 +171,6 @@ fn a_path_that_is_known_bounds_new_connections() {
     syn.header.mss = 1460;
     syn.header.present = braidnet_wire::tcp::TcpHeader::HAS_MSS;
     let mut host = Host::accept(&Host::plain(), &syn);
-    assert!(host.end.tcb.set_path_mtu(host.now, 640));
+    host.end.tcb.set_path_mtu(640);
     assert_eq!(host.end.tcb.mss(), 600);
 }

@@ -54,6 +54,10 @@ impl Sender {
         }
         // Whatever becomes of losses, there is congestion.
         self.congestion.forget();
+        if self.recovery.spared.is_some() {
+            // It was not cut for what is being repaired.
+            return self.cut_after_all();
+        }
         if self.marks.heeded.is_some() || self.recovery.phase != Phase::Open {
             return;
         }

@@ -219,7 +219,8 @@ fn the_timer_backs_off_and_gives_up() {
         if events == Events::TIMED_OUT | Events::CLOSED {
             break;
         }
-        assert_eq!(events, Events::empty());
+        // Segments become shorter (RFC 4821 §7.7), and that is all.
+        assert_eq!(events - Events::PATH, Events::empty());
         assert_eq!(starts(&host.sent()), [0]);
     }
     // RFC 6298 §5.5 and §2.5; RFC 9293 §3.8.3: at least 100 seconds.

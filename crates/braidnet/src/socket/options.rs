@@ -1,7 +1,7 @@
 //! How a socket is set.
 
 use super::error::SocketError;
-use braidnet_tcp::{Config, EcnMode, MAX_WINDOW_BYTES, Setting};
+use braidnet_tcp::{Config, EcnMode, MAX_WINDOW_BYTES, PathProbing, Setting};
 use braidnet_wire::time::Duration;
 
 /// An option of a socket and its value.
@@ -38,6 +38,9 @@ pub enum SocketOption {
     /// Whether the network may mark data in place of dropping it, where the peer wants that, too (RFC 3168). Before the connection. No
     /// number stands for it: elsewhere it is said for the whole host, or for a route.
     Ecn(EcnMode),
+    /// Whether the length of segments that the path carries is found out by trying (RFC 4821). Linux has it for all sockets only, as
+    /// `tcp_mtu_probing`: no number stands for it.
+    PathProbing(PathProbing),
 }
 
 /// An option, without a value.
@@ -69,6 +72,8 @@ pub enum OptionName {
     UserTimeout,
     /// [`SocketOption::Ecn`].
     Ecn,
+    /// [`SocketOption::PathProbing`].
+    PathProbing,
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/tcp.h`).
@@ -162,6 +167,7 @@ impl Options {
             SocketOption::KeepCount(_) => return Err(SocketError::Invalid),
             SocketOption::UserTimeout(time) => Setting::UserTimeout(time.unwrap_or_default()),
             SocketOption::Ecn(mode) => Setting::Ecn(mode),
+            SocketOption::PathProbing(probing) => Setting::PathProbing(probing),
         };
         setting.apply(&mut self.engine);
         Ok(Some(setting))
@@ -184,6 +190,7 @@ impl Options {
             OptionName::KeepCount => SocketOption::KeepCount(self.engine.keepalive.probes),
             OptionName::UserTimeout => SocketOption::UserTimeout(self.engine.user_timeout),
             OptionName::Ecn => SocketOption::Ecn(self.engine.ecn),
+            OptionName::PathProbing => SocketOption::PathProbing(self.engine.path_probing),
         }
     }
 
@@ -201,6 +208,7 @@ impl Options {
             Setting::KeepProbes(own.keepalive.probes),
             Setting::UserTimeout(own.user_timeout.unwrap_or_default()),
             Setting::Ecn(own.ecn),
+            Setting::PathProbing(own.path_probing),
         ];
         let differs = |setting: &Setting| {
             let mut told = *common;
@@ -259,6 +267,10 @@ mod tests {
                 SocketOption::UserTimeout(Some(Duration::from_secs(6))),
             ),
             (OptionName::Ecn, SocketOption::Ecn(EcnMode::On)),
+            (
+                OptionName::PathProbing,
+                SocketOption::PathProbing(PathProbing::Off),
+            ),
         ];
         for (name, value) in rows {
             assert_ne!(options.get(name), value);

@@ -107,3 +107,26 @@ fn nothing_is_coupled_to_the_largest_segments() {
     let room = Room { max, room: 1 << 20 };
     assert_eq!(queue.couple(&mut train, first, room, &mut pool), 0);
 }
+
+/// A probe of the path is as long as it is meant to be, wherever pieces end.
+#[test]
+fn a_whole_segment_takes_parts_of_pieces() {
+    let mut pool = Pool::new(&Arena::new(4 << 20));
+    let mut pool = pool.bind();
+    let (mut queue, stream) = queue(&[700, 700, 50, 1000], &mut pool);
+    for (offset, bytes, expected) in [
+        (0, 1200, 1200),
+        (600, 860, 860),
+        (1450, 1000, 1000),
+        (2000, 1200, 450),
+        (0, 5000, 2450),
+    ] {
+        let (len, segment) = queue.whole(offset, bytes, &mut pool);
+        assert_eq!(len, expected, "{offset}, {bytes}");
+        let from = offset as usize;
+        let expected = &stream[from..from + len as usize];
+        assert_eq!(bytes_of(&segment.unwrap()), expected, "{offset}, {bytes}");
+        // What follows leaves as ever.
+        assert!(queue.segment(0, MAX, &mut pool).1.is_some());
+    }
+}
