@@ -309,7 +309,7 @@ mod tests {
         ("datagrams", "from_a_service no_service"),
         (
             "fragments",
-            "duplicate empty ends_differ first_too_small full memory_short misdirected options_differ overlap poisoned source_full timed_out too_long too_many_pieces",
+            "duplicate ecn_differs empty ends_differ first_too_small full memory_short misdirected options_differ overlap poisoned source_full timed_out too_long too_many_pieces",
         ),
         (
             "icmp",

@@ -63,7 +63,7 @@ impl Road {
                 }
                 continue;
             }
-            if from == 0 && self.number % self.loses == 0 {
+            if from == 0 && self.number.is_multiple_of(self.loses) {
                 continue;
             }
             self.longest = self.longest.max(len);
