@@ -69,7 +69,7 @@ reasons! {
     TextAfterFin: "tcp_text_after_fin";
     /// Data for nobody: the application reads no more; it was answered with a RST (RFC 9293 §3.6.1).
     NobodyReads: "tcp_nobody_reads";
-    /// Out of order, and held already in whole or in part: the data that came first stays.
+    /// Out of order, and held already in whole or in part: what came first stays, or gives way to what reaches further.
     Overlap: "tcp_overlap";
     /// Out of order, and no room to keep it.
     ReassemblyFull: "tcp_reassembly_full";

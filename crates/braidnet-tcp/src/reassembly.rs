@@ -1,8 +1,7 @@
 //! Data that arrived out of order, until what is missing comes (RFC 9293 §3.10.7.4, seventh check).
 //!
-//! Of two segments that overlap, the bytes that came first stay: who sends the same place twice with different bytes
-//! gains nothing. A segment that would have to be split around one that is held keeps its first part only; the peer
-//! sends the rest again.
+//! Of two segments that overlap, the bytes that came first stay, but for those of segments that lie inside a later one and end before it
+//! does: they give way to it, which else would have to be split around them, and sent again.
 //!
 //! What is held lies inside the window, so its bytes are bounded by the receive buffer. The number of pieces is bounded
 //! as well, and small pieces are bounded harder, since each may hold a whole packet buffer: see [`Reassembly::has_room`].
@@ -12,6 +11,7 @@ use crate::{Allowance, DropReason, Payload};
 use arrayvec::ArrayVec;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::SackBlock;
+use core::ops::Range;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -96,13 +96,14 @@ impl<P: Payload> Reassembly<P> {
         let at = self
             .pieces
             .partition_point(|piece| piece.seq.is_before(seq));
-        if let Some(after) = self.pieces.get(at)
+        let inside = self.inside(at, end);
+        if let Some(after) = self.pieces.get(inside.end)
             && after.seq.is_before(end)
         {
             payload.truncate((after.seq - seq) as usize);
             partly = Err(DropReason::Overlap);
         }
-        if !self.has_room() {
+        if inside.is_empty() && !self.has_room() {
             return Err(DropReason::ReassemblyFull);
         }
         let footprint = payload.footprint();
@@ -113,6 +114,10 @@ impl<P: Payload> Reassembly<P> {
         }
         let len = payload.len();
         debug_assert!(len > 0, "an empty segment is not kept");
+        if !inside.is_empty() {
+            self.let_go(inside);
+            partly = Err(DropReason::Overlap);
+        }
         self.bytes += len;
         self.cover(SackBlock {
             left: seq,
@@ -126,6 +131,38 @@ impl<P: Payload> Reassembly<P> {
         };
         self.pieces.insert(at, piece);
         partly
+    }
+
+    /// Makes way for data in order that ends at `end`: what lies inside it is let go of. Where it has to stop, if something
+    /// that is held begins before its end, and does not end before it.
+    pub(crate) fn give_way(&mut self, end: SeqNumber) -> Option<SeqNumber> {
+        let inside = self.inside(0, end);
+        self.let_go(inside);
+        let stop = self.first().filter(|first| first.is_before(end));
+        let next = stop.unwrap_or(end);
+        self.ranges.retain(|range| range.right.is_after(next));
+        if let Some(range) = self.ranges.first_mut() {
+            range.left = range.left.latest(next);
+        }
+        stop
+    }
+
+    /// Which pieces, from that one on, end before `end`.
+    fn inside(&self, from: usize, end: SeqNumber) -> Range<usize> {
+        let ends_before =
+            |piece: &Piece<P>| (piece.seq + piece.payload.len() as u32).is_before(end);
+        from..self.pieces.partition_point(ends_before).max(from)
+    }
+
+    /// Drops these pieces; the ranges still have them.
+    fn let_go(&mut self, pieces: Range<usize>) {
+        let (mut bytes, mut footprint) = (0, 0);
+        for piece in self.pieces.drain(pieces) {
+            bytes += piece.payload.len();
+            footprint += piece.footprint;
+        }
+        self.bytes -= bytes;
+        self.give_back(footprint);
     }
 
     /// The first piece, if it begins at `rcv_nxt`.
@@ -225,25 +262,21 @@ impl<P: Payload> Reassembly<P> {
         self.recent.insert(0, seq);
     }
 
-    /// Adds a block to `ranges` that overlaps none.
+    /// Adds a block to `ranges`, which those that it overlaps or touches become part of.
     fn cover(&mut self, block: SackBlock) {
-        let at = self
+        let from = self
             .ranges
-            .partition_point(|range| range.left.is_before(block.left));
-        let joins_before = at > 0 && self.ranges[at - 1].right == block.left;
-        let joins_after = self
+            .partition_point(|range| range.right.is_before(block.left));
+        let to = self
             .ranges
-            .get(at)
-            .is_some_and(|range| range.left == block.right);
-        match (joins_before, joins_after) {
-            (true, true) => {
-                self.ranges[at - 1].right = self.ranges[at].right;
-                self.ranges.remove(at);
-            }
-            (true, false) => self.ranges[at - 1].right = block.right,
-            (false, true) => self.ranges[at].left = block.left,
-            (false, false) => self.ranges.insert(at, block),
-        }
+            .partition_point(|range| range.left.is_at_or_before(block.right));
+        let joined = self.ranges[from..to]
+            .iter()
+            .fold(block, |all, range| SackBlock {
+                left: all.left.earliest(range.left),
+                right: all.right.latest(range.right),
+            });
+        self.ranges.splice(from..to, [joined]);
     }
 }
 
@@ -323,20 +356,33 @@ mod tests {
     );
 
     #[test]
-    fn what_came_first_stays() {
-        let table: [Row; 8] = [
+    fn what_came_first_stays_but_for_what_lies_inside() {
+        let table: [Row; 11] = [
             (&[(2, 4)], (5, 7), Ok(()), "..11.99"),
             (&[(2, 4)], (4, 6), Ok(()), "..1199"),
             (&[(2, 4)], (1, 2), Ok(()), ".911"),
             (&[(2, 4)], (2, 4), Err(DropReason::Overlap), "..11"),
             (&[(2, 4)], (3, 6), Err(DropReason::Overlap), "..1199"),
             (&[(2, 4)], (1, 3), Err(DropReason::Overlap), ".911"),
-            (&[(2, 4)], (1, 6), Err(DropReason::Overlap), ".911"),
+            (&[(2, 4)], (1, 4), Err(DropReason::Overlap), ".911"),
+            (&[(2, 4)], (1, 6), Err(DropReason::Overlap), ".99999"),
             (
                 &[(2, 4), (5, 7)],
                 (3, 9),
                 Err(DropReason::Overlap),
-                "..11911",
+                "..1199999",
+            ),
+            (
+                &[(2, 4), (5, 7)],
+                (1, 6),
+                Err(DropReason::Overlap),
+                ".999911",
+            ),
+            (
+                &[(2, 4), (5, 7), (8, 9)],
+                (4, 9),
+                Err(DropReason::Overlap),
+                "..1199991",
             ),
         ];
         for (held, (from, to), verdict, expected) in table {
@@ -440,7 +486,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order, what comes out is the stream, in order, the first bytes of each place.
+        /// Whatever comes in whatever order, what comes out is the stream, in order, and what lay inside a later segment is that one's.
         #[test]
         fn as_an_array(segments in prop::collection::vec((0u32..80, 1u32..20), 1..40)) {
             let mut reassembly = Reassembly::new(8192);
@@ -448,14 +494,17 @@ mod tests {
             for (mark, (from, len)) in segments.into_iter().enumerate() {
                 let mark = mark as u8;
                 let _ = reassembly.insert(seq(from), bytes(from, from + len, mark));
-                // A segment is kept up to the first held place that follows a free one.
-                let mut begun = false;
-                for place in &mut model[from as usize..(from + len) as usize] {
-                    match place {
-                        None => { *place = Some(mark); begun = true }
-                        Some(_) if begun => break,
-                        Some(_) => {}
+                let (from, to) = (from as usize, (from + len) as usize);
+                let mut place = (from..to).find(|at| model[*at].is_none()).unwrap_or(to);
+                while place < to {
+                    let held = model[place];
+                    let end = (place..100).find(|at| model[*at] != held).unwrap_or(100);
+                    if held.is_some() && end >= to {
+                        break;
                     }
+                    let end = end.min(to);
+                    model[place..end].fill(Some(mark));
+                    place = end;
                 }
                 let covered: u32 = reassembly.ranges.iter().map(|range| range.right - range.left).sum();
                 prop_assert_eq!(covered as usize, reassembly.bytes);

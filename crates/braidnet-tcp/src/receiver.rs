@@ -222,8 +222,11 @@ impl<P: Payload> Receiver<P> {
         // A segment that fills all or part of a gap is acknowledged at once (RFC 5681 §4.2).
         if let Some(first) = self.reassembly.first() {
             self.ack_now = true;
-            if (seq + payload.len() as u32).is_after(first) {
-                payload.truncate((first - seq) as usize);
+            let end = seq + payload.len() as u32;
+            if end.is_after(first) {
+                if let Some(stop) = self.reassembly.give_way(end) {
+                    payload.truncate((stop - seq) as usize);
+                }
                 verdict = Err(DropReason::Overlap);
             }
         }

@@ -119,6 +119,18 @@ scripts! {
         host.recv(1000) == 250;
     }
 
+    /// And all of what reaches from before a gap to behind what is held: its end need not be sent again.
+    rfc9293_3_10_7_4_text_around_what_is_held_is_taken_whole on both {
+        opened by syn(0).mss(1460);
+        <- data(101, 1, 50);
+        -> ack(1, 1);
+        <- data(201, 1, 50);
+        -> ack(1, 1);
+        <- data(1, 1, 300);
+        -> ack(1, 301);
+        host.recv(1000) == 300;
+    }
+
     /// Without an ACK, text is nothing (fifth check).
     rfc9293_3_10_7_4_text_without_ack_is_dropped on both {
         opened by syn(0).mss(1460);
