@@ -13,6 +13,8 @@
 
 pub mod bytes;
 pub mod corpus;
+pub mod engine;
+pub mod stack;
 
 /// Something to feed bytes to.
 #[derive(Clone, Copy, Debug)]
@@ -21,69 +23,101 @@ pub struct Target {
     pub name: &'static str,
     /// Takes an input; panics where a law does not hold.
     pub run: fn(&[u8]),
+    /// Bytes that belong together: changes that move others move so many.
+    pub grain: usize,
 }
 
 /// Every target.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 18] = [
     Target {
         name: "arp",
         run: bytes::link::arp,
+        grain: 1,
     },
     Target {
         name: "checksum",
         run: bytes::checksum::sum,
+        grain: 1,
+    },
+    Target {
+        name: "engine",
+        run: engine::connection,
+        grain: engine::RECORD,
     },
     Target {
         name: "ethernet",
         run: bytes::link::ethernet,
+        grain: 1,
     },
     Target {
         name: "flow",
         run: bytes::ip::flow,
+        grain: 1,
+    },
+    Target {
+        name: "fragments",
+        run: stack::fragments,
+        grain: 4,
     },
     Target {
         name: "http_request",
         run: bytes::http::request,
+        grain: 1,
     },
     Target {
         name: "icmp",
         run: bytes::ip::icmp,
+        grain: 1,
     },
     Target {
         name: "impairments",
         run: bytes::words::impairments,
+        grain: 1,
     },
     Target {
         name: "ipv4",
         run: bytes::ip::ipv4,
+        grain: 1,
     },
     Target {
         name: "ipv6",
         run: bytes::ip::ipv6,
+        grain: 1,
+    },
+    Target {
+        name: "packets",
+        run: stack::packets,
+        grain: 1,
     },
     Target {
         name: "quoted",
         run: bytes::ip::quoted,
+        grain: 1,
     },
     Target {
         name: "record_marks",
         run: bytes::records::record_marks,
+        grain: 1,
     },
     Target {
         name: "recording",
         run: bytes::recording::recording,
+        grain: 1,
     },
     Target {
         name: "tcp",
         run: bytes::transport::tcp,
+        grain: 1,
     },
     Target {
         name: "udp",
         run: bytes::transport::udp,
+        grain: 1,
     },
     Target {
         name: "xdr_batch",
         run: bytes::records::xdr_batch,
+        grain: 1,
     },
 ];
 

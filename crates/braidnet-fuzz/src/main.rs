@@ -5,15 +5,16 @@
 //! - `braidnet-fuzz feed TARGET FILE...` feeds files as they are, such as one that libFuzzer has found.
 //! - `braidnet-fuzz unpack TARGET FOLDER` writes the kept inputs into a folder, a file each.
 //! - `braidnet-fuzz pack TARGET FOLDER` keeps those of a folder instead.
+//! - `braidnet-fuzz record COUNT FOLDER` writes sessions of two engines into a folder, for the target `engine`.
 //! - `braidnet-fuzz list` names the targets.
 
-use braidnet_fuzz::{TARGETS, Target, corpus, target};
+use braidnet_fuzz::{TARGETS, Target, corpus, engine, target};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: braidnet-fuzz run TARGET COUNT [SEED] | feed TARGET FILE... | unpack TARGET FOLDER | pack TARGET FOLDER | list";
+const USAGE: &str = "usage: braidnet-fuzz run TARGET COUNT [SEED] | feed TARGET FILE... | unpack TARGET FOLDER | pack TARGET FOLDER | record COUNT FOLDER | list";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +43,7 @@ fn act(words: &[&str]) -> Result<String, String> {
         ["feed", name, files @ ..] => feed(known(name)?, files),
         ["unpack", name, folder] => unpack(known(name)?, Path::new(folder)),
         ["pack", name, folder] => pack(known(name)?, Path::new(folder)),
+        ["record", count, folder] => record(number(count)?, Path::new(folder)),
         ["list"] => Ok(TARGETS.map(|target| target.name).join("\n")),
         _ => Err(USAGE.to_owned()),
     }
@@ -52,7 +54,7 @@ fn run(target: Target, count: u64, seed: u64) -> Result<String, String> {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut input = Vec::new();
     for at in 0..count {
-        change(&kept, &mut input, &mut random);
+        change(&kept, target.grain, &mut input, &mut random);
         if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
             let digits: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
             return Err(format!(
@@ -61,8 +63,12 @@ fn run(target: Target, count: u64, seed: u64) -> Result<String, String> {
             ));
         }
     }
+    let segments = match engine::segments() {
+        0 => String::new(),
+        segments => format!(", {segments} segments"),
+    };
     Ok(format!(
-        "{}: {count} inputs, seed {seed}: every law holds",
+        "{}: {count} inputs{segments}, seed {seed}: every law holds",
         target.name
     ))
 }
@@ -85,7 +91,7 @@ impl Random {
 }
 
 /// Makes another input of one that is kept.
-fn change(kept: &[Vec<u8>], input: &mut Vec<u8>, random: &mut Random) {
+fn change(kept: &[Vec<u8>], grain: usize, input: &mut Vec<u8>, random: &mut Random) {
     input.clear();
     if let Some(one) = kept.get(random.below(kept.len())) {
         input.extend_from_slice(one);
@@ -93,6 +99,7 @@ fn change(kept: &[Vec<u8>], input: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(4) {
         let word = random.word();
         let at = random.below(input.len());
+        let start = at / grain * grain;
         match (word % 8, input.get_mut(at)) {
             (0..=2, Some(byte)) => *byte ^= 1 << (word >> 8 & 7),
             (3, Some(byte)) => *byte = (word >> 8) as u8,
@@ -109,14 +116,21 @@ fn change(kept: &[Vec<u8>], input: &mut Vec<u8>, random: &mut Random) {
                 ][(word >> 8 & 7) as usize]
             }
             (5, Some(_)) => {
-                drop(input.drain(at..(at + 1 + (word >> 8 & 7) as usize).min(input.len())))
+                let end = (start + (1 + (word >> 8 & 3) as usize) * grain).min(input.len());
+                input.drain(start..end);
             }
-            (6, _) => input.insert(at, (word >> 8) as u8),
+            (6, _) => {
+                let grown = start..start;
+                input.splice(
+                    grown,
+                    (0..grain).map(|byte| (word >> 8 & 0xff) as u8 >> (byte % 7)),
+                );
+            }
             // The end of another.
             (_, _) => {
                 if let Some(other) = kept.get(random.below(kept.len())) {
-                    let from = random.below(other.len());
-                    input.truncate(at);
+                    let from = random.below(other.len()) / grain * grain;
+                    input.truncate(start);
                     input.extend_from_slice(&other[from..]);
                 }
             }
@@ -147,6 +161,20 @@ fn unpack(target: Target, folder: &Path) -> Result<String, String> {
     };
     write().map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(format!("{}: {} inputs", target.name, inputs.len()))
+}
+
+fn record(count: u64, folder: &Path) -> Result<String, String> {
+    let write = || {
+        fs::create_dir_all(folder)?;
+        (0..count).try_for_each(|seed| {
+            fs::write(
+                folder.join(format!("session-{seed}")),
+                engine::recorder::session(seed),
+            )
+        })
+    };
+    write().map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(format!("{count} sessions"))
 }
 
 fn pack(target: Target, folder: &Path) -> Result<String, String> {

@@ -1,0 +1,746 @@
+//! One engine, its user, and the model, step by step.
+
+use super::input::{Kind, RECORD, Record};
+use super::model::{Agreed, Arriving, Model, Reset, Variant};
+use super::setup::{Opening, Setup};
+use braidnet_tcp::{
+    DropReason, Events, Heard, Listen, Payload, Report, State, SynCookie, Tcb, Transmit, listen,
+};
+use braidnet_wire::address::{Address, Tuple};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
+use braidnet_wire::time::{Duration, Instant};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// More segments than any poll may have to say at once.
+const ENDLESS: usize = 20_000;
+
+/// Segments that have arrived.
+pub static SEGMENTS: AtomicU64 = AtomicU64::new(0);
+
+static TRACED: OnceLock<bool> = OnceLock::new();
+
+pub struct Driver {
+    pub(super) setup: Setup,
+    pub(super) model: Model,
+    pub(super) tcb: Tcb<Piece>,
+    offers: (Agreed, bool),
+    pub(super) now: Instant,
+    /// What the engine holds of what has arrived.
+    store: Rc<Store>,
+    /// Octets released, delivered, and taken by the user.
+    released: i64,
+    delivered: i64,
+    taken: i64,
+    /// The last value that the peer's clock had.
+    peer_clock: u32,
+    /// When TIME-WAIT began.
+    waiting_since: Option<Instant>,
+    /// The path has been said to be narrow, and only then are segments shorter than was agreed on.
+    pub(super) shortened: bool,
+    /// The user waits only so long for everything to be taken.
+    lingers: bool,
+    traced: bool,
+    /// What was sent, while a session is recorded.
+    sent: Vec<Transmit>,
+}
+
+/// Some octets of the peer's stream.
+pub struct Piece {
+    len: usize,
+    variant: Variant,
+    /// Where the first of them stands.
+    start: i64,
+    number: usize,
+    store: Rc<Store>,
+}
+
+/// Which pieces there are.
+#[derive(Default)]
+struct Store {
+    /// How many there are.
+    alive: Cell<usize>,
+    /// How many there have been, and the number of the one that was last let go of.
+    made: Cell<usize>,
+    dropped: Cell<usize>,
+}
+
+impl Payload for Piece {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn trim_front(&mut self, n: usize) {
+        assert!(n <= self.len);
+        self.start += n as i64;
+        self.len -= n;
+    }
+
+    fn truncate(&mut self, n: usize) {
+        assert!(n <= self.len);
+        self.len = n;
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.store.alive.set(self.store.alive.get() - 1);
+        self.store
+            .dropped
+            .set(self.store.dropped.get().max(self.number));
+    }
+}
+
+impl Driver {
+    pub fn open(record: Record<'_>) -> Driver {
+        let setup = Setup::of(record);
+        let (iss, now) = (SeqNumber::new(setup.iss), setup.now);
+        let active = setup.opening == Opening::Active;
+        let offers = setup.offers();
+        let mut model = Model::new(setup.iss, active, now);
+        let tcb = if active {
+            Tcb::connect(&setup.config, iss, setup.mss, now)
+        } else {
+            assert_eq!(listen(&setup.syn), Listen::Accept);
+            model.take_syn(now, &setup.syn, &offers.0, offers.1);
+            Tcb::accept(&setup.config, iss, setup.mss, &setup.syn, now)
+        };
+        let mut driver = Driver {
+            model,
+            tcb,
+            offers,
+            now,
+            store: Rc::default(),
+            released: 0,
+            delivered: 0,
+            taken: 0,
+            peer_clock: setup.syn.ts_value,
+            waiting_since: None,
+            shortened: false,
+            lingers: false,
+            sent: Vec::new(),
+            traced: *TRACED.get_or_init(|| std::env::var_os("BRAIDNET_FUZZ_TRACE").is_some()),
+            setup,
+        };
+        if driver.setup.opening == Opening::Cookie {
+            driver.redeem();
+        }
+        driver.poll();
+        if driver.setup.shaken {
+            driver.shake();
+        }
+        driver
+    }
+
+    /// In place of the connection that was opened by a SYN, the one that its cookie brings back.
+    fn redeem(&mut self) {
+        let tuple = Tuple {
+            local: Address::v4([10, 0, 0, 1]),
+            remote: Address::v4([10, 0, 0, 2]),
+            local_port: 80,
+            remote_port: 4000,
+        };
+        let cookie = SynCookie {
+            secret: [1, 2],
+            tuple: &tuple,
+            now: self.now,
+        };
+        let config = &self.setup.config;
+        let answer = cookie.answer(config, self.setup.mss, &self.setup.syn, 0);
+        let ack = TcpHeader {
+            seq: self.setup.syn.seq + 1,
+            ack: answer.seq + 1,
+            flags: TcpFlags::ACK,
+            present: self.setup.syn.present & answer.present & TcpHeader::HAS_TIMESTAMPS,
+            ts_value: self.setup.syn.ts_value,
+            ts_echo: answer.ts_value,
+            ..TcpHeader::default()
+        };
+        let redeemed = cookie
+            .redeem(config, &ack)
+            .expect("the cookie that was just given");
+        self.tcb = Tcb::accept_redeemed(config, self.setup.mss, &redeemed, 0, self.now);
+        // What a cookie keeps of the SYN: nothing of the window, and no option without timestamps.
+        let mut syn = self.setup.syn;
+        syn.window = 0;
+        if answer.present & TcpHeader::HAS_TIMESTAMPS == 0 {
+            syn.present = 0;
+        }
+        self.setup.iss = answer.seq.value();
+        self.model = Model::new(self.setup.iss, false, self.now);
+        self.model
+            .take_syn(self.now, &syn, &self.offers.0, self.offers.1);
+        self.model.rcv_edge = 1 + i64::from(answer.window);
+        self.model.snd_max = 1;
+        // Never more than it stands for; one of eight sizes.
+        self.setup.syn.mss = u16::try_from(self.tcb.mss())
+            .unwrap_or(u16::MAX)
+            .saturating_add(12);
+        self.setup.syn.present |= TcpHeader::HAS_MSS;
+    }
+
+    /// The rest of a handshake without trouble.
+    fn shake(&mut self) {
+        let mut header = match self.setup.opening {
+            Opening::Active => TcpHeader {
+                flags: TcpFlags::SYN.union(TcpFlags::ACK),
+                ..self.setup.syn
+            },
+            _ => TcpHeader {
+                seq: self.setup.syn.seq + 1,
+                flags: TcpFlags::ACK,
+                window: self.setup.syn.window,
+                ts_value: self.setup.syn.ts_value,
+                present: u8::from(self.model.agreed.timestamps),
+                ..TcpHeader::default()
+            },
+        };
+        header.ack = SeqNumber::new(self.model.snd_seq(1));
+        self.arrive(&header, 0, 0);
+        self.poll();
+    }
+
+    /// Says what happens where somebody looks on: `BRAIDNET_FUZZ_TRACE=1`.
+    fn trace(&self, what: impl FnOnce() -> String) {
+        if self.traced {
+            eprintln!(
+                "{} {} {}",
+                self.now.nanos(),
+                self.tcb.state().name(),
+                what()
+            );
+        }
+    }
+
+    /// A segment's numbers, as places: of the peer's or of ours.
+    fn places(&self, header: &TcpHeader) -> String {
+        let (seq, ack) = (header.seq.value(), header.ack.value());
+        let (model, flags) = (&self.model, header.flags.0);
+        format!(
+            "theirs seq {} ack {}, or ours seq {} ack {}, flags {flags:#04x}, window {}; RCV.NXT {} to {}, SND.UNA {} to {}",
+            model.rcv_place(seq),
+            model.snd_place(ack),
+            model.snd_place(seq),
+            model.rcv_place(ack),
+            header.window,
+            model.rcv_nxt,
+            model.rcv_edge,
+            model.snd_una,
+            model.snd_max,
+        )
+    }
+
+    pub fn step(&mut self, record: Record<'_>) {
+        self.trace(|| format!("{:?} {:?}", Kind::of(record), record.0));
+        match Kind::of(record) {
+            Kind::Segment => {
+                let (header, variant, len) = self.segment(record);
+                self.arrive(&header, variant, len);
+                if record.bit(1, 7) {
+                    // One of a run.
+                    return;
+                }
+            }
+            Kind::Time => {
+                let unit = record.one_of(
+                    1,
+                    [
+                        1_000_000,
+                        1000,
+                        100_000_000,
+                        20_000_000_000,
+                        3_600_000_000_000,
+                    ],
+                );
+                self.now += Duration::from_nanos(u64::from(record.word(2)) * unit / 16);
+            }
+            Kind::Deadline => {
+                self.now = self.tcb.deadline().map_or(self.now, |at| at.max(self.now));
+            }
+            Kind::Send => self.send(record.word(2)),
+            Kind::Receive => self.receive(record.word(2)),
+            Kind::Call => self.call(record),
+            Kind::Report => self.report(record),
+        }
+        if self
+            .tcb
+            .deadline()
+            .is_some_and(|deadline| deadline <= self.now)
+        {
+            self.expire();
+        }
+        self.poll();
+    }
+
+    /// The segment that a record stands for.
+    fn segment(&mut self, record: Record<'_>) -> (TcpHeader, Variant, usize) {
+        let model = &self.model;
+        let hole = model.ranges();
+        let (first, last) = (hole.first().copied(), hole.last().copied());
+        let seq = match record.byte(2) & 7 {
+            0..=2 => model.rcv_nxt,
+            3 => model.rcv_edge,
+            4 => first.map_or(model.rcv_nxt + 100, |(left, _)| left),
+            5 => last.map_or(model.rcv_nxt, |(_, right)| right),
+            6 => last.map_or(1, |(left, _)| left),
+            _ => 0,
+        } + record.distance(4);
+        let ack = match record.byte(2) >> 3 & 3 {
+            0 | 1 => model.snd_max,
+            2 => model.snd_una,
+            _ => model.written + 1,
+        } + record.distance(6);
+        let mut flags = record.byte(1) & 0x7f;
+        // Most are plain ACKs; a bit takes the ACK away.
+        flags ^= TcpFlags::ACK.0;
+        if record.byte(2) & 0x20 != 0 {
+            flags |= TcpFlags::CWR.0;
+        }
+        let mut header = TcpHeader {
+            seq: match model.state {
+                // The peer's first number is not known yet, but to the peer.
+                State::SynSent => self.setup.syn.seq + record.distance(4) as u32,
+                _ => SeqNumber::new(model.rcv_seq(seq)),
+            },
+            ack: SeqNumber::new(model.snd_seq(ack)),
+            flags: TcpFlags(flags),
+            window: record.word(10),
+            urgent: record.word(12),
+            ..TcpHeader::default()
+        };
+        self.timestamp(record, &mut header);
+        if flags & TcpFlags::SYN.0 != 0 {
+            header.present |= self.setup.syn.present & !TcpHeader::HAS_TIMESTAMPS;
+            header.mss = self.setup.syn.mss;
+            header.window_scale = self.setup.syn.window_scale;
+        } else {
+            self.sack(record, &mut header);
+        }
+        // What the network says of congestion (RFC 3168 §5).
+        header.present |= record.byte(2) & TcpHeader::ECN;
+        let len = usize::from(record.word(8));
+        // Mostly short, so that much happens within a window.
+        let len = if len & 0x8000 != 0 {
+            len % 3000
+        } else {
+            len % 300
+        };
+        (header, record.byte(3) >> 7, len)
+    }
+
+    fn timestamp(&mut self, record: Record<'_>, header: &mut TcpHeader) {
+        let agreed = self.model.state == State::SynSent || self.model.agreed.timestamps;
+        let step = u32::from(record.byte(15) & 15);
+        match record.byte(3) & 7 {
+            0..=4 if agreed => self.peer_clock = self.peer_clock.wrapping_add(step),
+            0..=4 => return,
+            5 => return,
+            6 => {}
+            _ => self.peer_clock = self.peer_clock.wrapping_add(step << 28),
+        }
+        let late = if record.byte(3) & 7 == 6 { 1 + step } else { 0 };
+        header.present = TcpHeader::HAS_TIMESTAMPS;
+        header.ts_value = self.peer_clock.wrapping_sub(late);
+        let ours = self.now.millis() as u32;
+        header.ts_echo = ours.wrapping_sub(u32::from(record.byte(15) >> 4));
+    }
+
+    fn sack(&self, record: Record<'_>, header: &mut TcpHeader) {
+        let count = record.byte(3) >> 3 & 3;
+        let mut left = self.model.snd_una + i64::from(record.byte(14)) * 16;
+        for block in &mut header.sack[..usize::from(count)] {
+            let right = left + 1 + i64::from(record.word(12) >> 4);
+            *block = SackBlock {
+                left: SeqNumber::new(self.model.snd_seq(left)),
+                right: SeqNumber::new(self.model.snd_seq(right)),
+            };
+            left = right + i64::from(record.word(12) & 15) * 50 - 50;
+            header.sack_count += 1;
+        }
+    }
+
+    /// Hands a segment to both, and holds what they make of it against each other.
+    fn arrive(&mut self, header: &TcpHeader, variant: Variant, len: usize) {
+        SEGMENTS.fetch_add(1, Ordering::Relaxed);
+        let before = (self.store.alive.get(), self.model.clone());
+        let store = &self.store;
+        store.alive.set(store.alive.get() + 1);
+        store.made.set(store.made.get() + 1);
+        let piece = Piece {
+            len,
+            variant,
+            start: self.model.rcv_place(header.seq.value()),
+            number: store.made.get(),
+            store: Rc::clone(store),
+        };
+        self.trace(|| {
+            format!(
+                "< {} and {len} octets ({variant}), {header:?}",
+                self.places(header)
+            )
+        });
+        let arriving = Arriving {
+            header,
+            variant,
+            len,
+        };
+        let expected = self
+            .model
+            .arrive(self.now, &arriving, &self.offers.0, self.offers.1);
+        let mut sink: Vec<Piece> = Vec::new();
+        let outcome = self
+            .tcb
+            .on_segment(self.now, header, Some(piece), &mut sink);
+        let (mut at, mut came) = (before.1.rcv_nxt, Vec::new());
+        for piece in &sink {
+            assert_eq!(piece.start, at, "octets are delivered in order");
+            assert!(piece.len > 0);
+            at += piece.len as i64;
+            came.extend(std::iter::repeat_n(piece.variant, piece.len));
+        }
+        assert!(
+            came == expected,
+            "delivered {} octets, not {}, or others",
+            came.len(),
+            expected.len()
+        );
+        self.delivered += came.len() as i64;
+        drop(sink);
+        self.check_kept(before.0, &before.1, expected.is_empty(), outcome.drop);
+        let acked = i64::from(self.tcb.take_acked());
+        self.released += acked;
+        assert_eq!(acked > 0, outcome.events.contains(Events::ACKED));
+        let state = self.model.state;
+        assert_eq!(
+            outcome.events.contains(Events::CLOSED),
+            state == State::Closed && outcome.drop != Some(DropReason::Closed)
+        );
+        self.check();
+    }
+
+    /// Data out of order is kept, unless there is no room: then the model forgets it.
+    fn check_kept(
+        &mut self,
+        pieces: usize,
+        before: &Model,
+        none_delivered: bool,
+        drop: Option<DropReason>,
+    ) {
+        let is_new = |(at, octet): (usize, &Variant)| {
+            *octet > 0 && before.held.get(at).is_none_or(|then| *then == 0)
+        };
+        let kept = self.model.held.iter().enumerate().any(is_new);
+        let (alive, few) = (
+            self.store.alive.get(),
+            self.setup.config.reassembly_segments as usize,
+        );
+        if none_delivered && kept && self.store.dropped.get() == self.store.made.get() {
+            assert!(
+                pieces >= few.min(64),
+                "{pieces} pieces leave no room: {drop:?}"
+            );
+            self.model.forget(before);
+        }
+        let most = few.min(64 + self.model.held.len() / 256);
+        assert!(alive <= most.max(1), "{alive} pieces are held");
+        assert!(
+            alive == 0 || !self.model.held.is_empty(),
+            "what is delivered or given up is let go of"
+        );
+    }
+
+    /// What can be asked of the engine is what the model says.
+    pub(super) fn check(&mut self) {
+        let (status, model) = (self.tcb.status(), &self.model);
+        assert_eq!(status.state, model.state);
+        if model.state == State::Closed {
+            return;
+        }
+        if model.state != State::SynSent {
+            assert_eq!(
+                status.rcv_nxt.value(),
+                model.rcv_seq(model.rcv_nxt),
+                "RCV.NXT"
+            );
+            assert_eq!(
+                i64::from(status.rcv_wnd),
+                model.rcv_edge - model.rcv_nxt,
+                "RCV.WND"
+            );
+            let agreed = (status.timestamps, status.sack);
+            assert_eq!(agreed, (model.agreed.timestamps, model.agreed.sack));
+        }
+        let unread = if model.unread {
+            0
+        } else {
+            self.delivered - self.taken
+        };
+        if !model.unread {
+            assert_eq!(i64::from(status.unread_bytes), unread);
+        }
+        let buffer = self
+            .setup
+            .config
+            .receive_buffer_bytes
+            .max(self.setup.config.receive_buffer_max_bytes);
+        assert!(
+            self.model.held.len() as i64 + unread <= i64::from(buffer),
+            "memory"
+        );
+        if !model.state.is_synchronized() {
+            return;
+        }
+        assert_eq!(
+            status.snd_una.value(),
+            model.snd_seq(model.snd_una),
+            "SND.UNA"
+        );
+        assert_eq!(i64::from(status.snd_wnd), model.snd_wnd, "SND.WND");
+        let data_acked = (model.snd_una - 1).min(model.written);
+        assert_eq!(self.released, data_acked, "octets released");
+        let nxt = model.snd_place(status.snd_nxt.value());
+        assert!(
+            model.snd_una <= nxt && nxt <= model.snd_max.max(1),
+            "SND.NXT"
+        );
+        match (model.state, self.waiting_since) {
+            (State::TimeWait, None) => self.waiting_since = Some(self.now),
+            (_, since) => self.waiting_since = since,
+        }
+    }
+
+    fn send(&mut self, bytes: u16) {
+        let space = self.tcb.send_space();
+        let bytes = u32::from(bytes % 4000).min(space);
+        let may = matches!(
+            self.model.state,
+            State::SynSent | State::SynReceived | State::Established | State::CloseWait
+        ) && !self.model.closed;
+        assert_eq!(self.tcb.send(bytes), may);
+        if may {
+            self.model.written += i64::from(bytes);
+        }
+    }
+
+    fn receive(&mut self, bytes: u16) {
+        let bytes = i64::from(bytes).min(self.delivered - self.taken);
+        if !self.model.unread {
+            self.taken += bytes;
+            self.tcb.receive(bytes as u32);
+        }
+    }
+
+    fn call(&mut self, record: Record<'_>) {
+        match record.byte(1) % 16 {
+            0..=5 => {
+                self.tcb.close(self.now);
+                self.model.close();
+            }
+            6 => {
+                self.tcb.abort();
+                self.model.abort();
+            }
+            7 => {
+                self.tcb.close_within(self.now, Duration::from_secs(2));
+                self.model.close();
+                self.lingers = true;
+            }
+            8 | 9 => {
+                self.tcb.shut_receive(self.now);
+                self.model.shut_receive();
+            }
+            10 | 11 => self.tcb.mark_urgent(),
+            _ => {}
+        }
+        self.check();
+    }
+
+    fn report(&mut self, record: Record<'_>) {
+        let base = record.one_of(2, [self.model.snd_una, self.model.snd_max, 0]);
+        let place = base + record.distance(4);
+        let report = match record.byte(1) % 4 {
+            0 => Report::Refused,
+            1 => Report::Unreachable,
+            2 => Report::Undelivered,
+            _ => Report::TooLong {
+                path_mtu: u32::from(record.word(6)),
+            },
+        };
+        let model = &self.model;
+        let on_its_way = match model.state {
+            State::Closed => false,
+            State::SynSent | State::SynReceived => place == 0 && model.snd_max > 0,
+            _ => model.snd_una <= place && place < model.snd_max,
+        };
+        let seq = SeqNumber::new(model.snd_seq(place));
+        let heard = self.tcb.on_report(self.now, seq, report);
+        assert_eq!(heard != Heard::NotOnItsWay, on_its_way, "{heard:?}");
+        match heard {
+            Heard::Ended(_) => {
+                // Only an open ends by what anybody may have said (RFC 5927 §5.2).
+                assert_eq!(model.state, State::SynSent);
+                self.model.end();
+            }
+            Heard::Shortened => self.shortened = true,
+            _ => {}
+        }
+        self.check();
+    }
+
+    fn expire(&mut self) {
+        let events = self.tcb.on_deadline(self.now);
+        if events.contains(Events::CLOSED) {
+            let model = &self.model;
+            if let (State::TimeWait, Some(since)) = (model.state, self.waiting_since) {
+                let stayed = self.now.since(since);
+                assert!(
+                    stayed >= self.setup.config.time_wait,
+                    "TIME-WAIT lasted {stayed:?}"
+                );
+            } else if !(model.state == State::FinWait2 && model.unread) {
+                assert!(events.contains(Events::TIMED_OUT), "{events:?}");
+                let waits = model.snd_una < model.written + 1 + i64::from(model.closed)
+                    || !model.state.is_synchronized();
+                assert!(
+                    waits || self.setup.config.keepalive.on || self.lingers,
+                    "nothing was waited for"
+                );
+            }
+            let told = model.state != State::SynSent;
+            self.model.end();
+            self.model.reset = told.then_some(Reset::Ours);
+        }
+        self.check();
+    }
+
+    /// Lets out what is to be sent.
+    fn poll(&mut self) {
+        let (due, mut sent, mut acks) = (self.tcb.is_transmit_due(), 0, 0);
+        loop {
+            let longest = self.setup.longest_piece;
+            let Some(transmit) = self.tcb.poll_transmit(self.now, |_, max| max.min(longest)) else {
+                break;
+            };
+            self.check_sent(&transmit);
+            acks += usize::from(transmit.header.flags.contains(TcpFlags::ACK));
+            sent += 1;
+            assert!(sent < ENDLESS, "transmits without end");
+        }
+        assert!(due || sent == 0, "what was not due is sent");
+        self.trace(|| format!("sent {sent}: {:?}", self.tcb.status()));
+        assert!(
+            !self.model.owes_ack || acks > 0 || self.model.state == State::Closed,
+            "an ACK is owed"
+        );
+        self.model.owes_ack = false;
+        if let Some(reset) = self.model.reset {
+            // Where the handshake went on, it is past; where a connection ends without a word, none is due.
+            let due = !self.model.state.is_synchronized() && reset != Reset::Ours;
+            assert!(!due, "a RST is owed: {reset:?}");
+            self.model.reset = None;
+        }
+        self.check();
+        let status = self.tcb.status();
+        let waiting = status.snd_una != status.snd_nxt || status.unsent_bytes > 0;
+        if waiting && status.state != State::Closed {
+            assert!(
+                self.tcb.deadline().is_some(),
+                "nothing will happen: {status:?}"
+            );
+        }
+    }
+
+    fn check_sent(&mut self, transmit: &Transmit) {
+        self.trace(|| {
+            format!(
+                "> {} and {} octets, {:?}",
+                self.places(&transmit.header),
+                transmit.len,
+                transmit.header
+            )
+        });
+        let place = self.released + 1 + i64::from(transmit.offset);
+        self.check_outgoing(transmit, place);
+        self.sent.push(*transmit);
+    }
+
+    /// What has been sent since this was last asked.
+    pub fn take_sent(&mut self) -> Vec<Transmit> {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// What the connection's clock shows.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// When the connection next has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.tcb.deadline()
+    }
+
+    /// The peer's initial sequence number.
+    pub fn irs(&self) -> SeqNumber {
+        self.setup.syn.seq
+    }
+
+    /// The record that stands for this segment, as far as a record can say it: SACK blocks and timestamps roughly.
+    pub fn record_of(&self, header: &TcpHeader, len: usize) -> [u8; RECORD] {
+        let model = &self.model;
+        let mut record = [0; RECORD];
+        record[0] = Kind::Segment.first_byte();
+        record[1] = (header.flags.0 ^ TcpFlags::ACK.0) & 0x3f;
+        let distance = |place: i64, from: i64| ((place - from) as i16).to_be_bytes();
+        let seq = model.rcv_place(header.seq.value());
+        // Before the peer's SYN, places count from the SYN that is known to come.
+        let seq = if model.state == State::SynSent {
+            0
+        } else {
+            seq
+        };
+        record[4..6].copy_from_slice(&distance(
+            seq,
+            if model.state == State::SynSent {
+                0
+            } else {
+                model.rcv_nxt
+            },
+        ));
+        record[6..8].copy_from_slice(&distance(
+            model.snd_place(header.ack.value()),
+            model.snd_max,
+        ));
+        let len = if len < 300 { len } else { 33_000 + len % 3000 };
+        record[8..10].copy_from_slice(&(len as u16).to_be_bytes());
+        record[10..12].copy_from_slice(&header.window.to_be_bytes());
+        if let Some(block) = header.sack_blocks().first() {
+            let left = model.snd_place(block.left.value()) - model.snd_una;
+            let octets = block.right - block.left;
+            record[3] |= 1 << 3;
+            record[14] = (left / 16).clamp(0, 255) as u8;
+            record[12..14]
+                .copy_from_slice(&((octets.clamp(1, 4095) as u16 - 1) << 4).to_be_bytes());
+        }
+        record[15] = 1;
+        record
+    }
+
+    /// Octets that were delivered and not taken.
+    pub(super) fn unread(&self) -> i64 {
+        if self.model.unread {
+            0
+        } else {
+            self.delivered - self.taken
+        }
+    }
+
+    /// Once the connection is gone, so is all that it held.
+    pub fn end(self) {
+        let store = Rc::clone(&self.store);
+        drop(self);
+        assert_eq!(store.alive.get(), 0);
+    }
+}

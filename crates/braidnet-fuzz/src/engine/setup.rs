@@ -1,0 +1,112 @@
+//! How a connection opens: what the first record of an input chooses.
+
+use super::input::Record;
+use super::model::Agreed;
+use braidnet_tcp::{Config, CongestionControl, Keepalive};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+use braidnet_wire::time::{Duration, Instant};
+
+/// Who begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opening {
+    /// We wait for a SYN, and get one.
+    Passive,
+    /// The same, and keep nothing until a cookie comes back.
+    Cookie,
+    /// We send a SYN.
+    Active,
+}
+
+/// What an input chooses.
+pub struct Setup {
+    pub opening: Opening,
+    /// The handshake is completed at once.
+    pub shaken: bool,
+    pub config: Config,
+    pub mss: u16,
+    pub iss: u32,
+    pub now: Instant,
+    /// The peer's SYN.
+    pub syn: TcpHeader,
+    /// Data leaves in pieces of at most so many bytes.
+    pub longest_piece: u32,
+}
+
+impl Setup {
+    pub fn of(record: Record<'_>) -> Setup {
+        let bit = |bit| record.bit(1, bit);
+        let config = Config {
+            timestamps: !bit(0),
+            sack: !bit(1),
+            window_scale: !bit(2),
+            nagle: bit(3),
+            rack: !bit(4),
+            keepalive: Keepalive {
+                on: bit(5),
+                idle: Duration::from_secs(3),
+                ..Keepalive::default()
+            },
+            user_timeout: bit(6).then_some(Duration::from_secs(20)),
+            advertised_user_timeout: (record.byte(4) & 0x30 == 0x30)
+                .then_some(Duration::from_secs(5)),
+            pacing: bit(7),
+            receive_buffer_bytes: record.one_of(2, [4000, 1000, 20_000, 1, 100_000]),
+            receive_buffer_max_bytes: record.one_of(3, [0, 0, 30_000]),
+            send_buffer_bytes: record.one_of(2, [30_000, 5000, 1, 200_000]),
+            send_buffer_max_bytes: record.one_of(3, [0, 0, 0, 60_000]),
+            congestion: record.one_of(4, CongestionControl::ALL),
+            reassembly_segments: if record.bit(4, 6) { 5 } else { 8192 },
+            flight_pieces: if record.bit(4, 7) { 8 } else { 8192 },
+            clock_granularity: record
+                .one_of(9, [Duration::from_micros(1), Duration::from_millis(10)]),
+            ..Config::default()
+        };
+        let syn = TcpHeader {
+            seq: SeqNumber::new(start(record.byte(13))),
+            // Congestion notification is asked for, or not.
+            flags: match record.bit(5, 7) {
+                true => TcpFlags(TcpFlags::SYN.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0),
+                false => TcpFlags::SYN,
+            },
+            // Every option but a user timeout, less what is said.
+            present: 15 & !record.byte(5),
+            mss: record.word(6),
+            window_scale: record.byte(8) % 20,
+            window: record.word(10),
+            ts_value: u32::from(record.byte(14)) << 24,
+            ..TcpHeader::default()
+        };
+        Setup {
+            opening: record.one_of(0, [Opening::Passive, Opening::Active, Opening::Cookie]),
+            shaken: record.byte(0) & 0x80 == 0,
+            config,
+            mss: record.one_of(9, [1460, 536, 88, 9000]),
+            iss: start(record.byte(12)),
+            now: Instant::from_millis(u64::from(record.byte(15)) << 8),
+            syn,
+            longest_piece: if record.bit(9, 7) { 100 } else { u32::MAX },
+        }
+    }
+
+    /// What our SYN offers, or would; the last says whether scales are among it.
+    pub fn offers(&self) -> (Agreed, bool) {
+        let most = self
+            .config
+            .receive_buffer_bytes
+            .max(self.config.receive_buffer_max_bytes);
+        let shift = (0..14).find(|shift| most >> shift <= 65535).unwrap_or(14);
+        let offers = Agreed {
+            timestamps: self.config.timestamps,
+            sack: self.config.sack,
+            snd_shift: 0,
+            rcv_shift: shift,
+        };
+        (offers, self.config.window_scale)
+    }
+}
+
+/// An initial sequence number: near the wrap mostly, where it hurts.
+fn start(byte: u8) -> u32 {
+    u32::from(byte).wrapping_mul(0x0101_0101).wrapping_sub(300)
+}
