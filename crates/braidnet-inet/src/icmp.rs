@@ -4,9 +4,9 @@
 //! [`Ip`](crate::ip::Ip) (an unknown protocol) and from UDP (a closed port); what may be said about them RFC 1122 §3.2.2
 //! rules, and a limit how often.
 //!
-//! Errors that arrive are checked as far as can be done without the connection that they are about. What is about a segment of TCP goes on to it as a
-//! control message ([`News`]); anybody may forge one, so the connection itself finds out whether it is about a segment that is on its way (RFC
-//! 5927 §4.1). What is about anything else is counted.
+//! Errors that arrive are checked as far as can be done without the connection that they are about. What is about a segment of TCP, or a datagram of
+//! UDP, goes on to it as a control message ([`News`]); anybody may forge one, so the connection itself finds out whether it is about a segment
+//! that is on its way (RFC 5927 §4.1), and who sent datagrams whether any went there. What is about anything else is counted.
 
 mod limit;
 
@@ -28,6 +28,8 @@ use braidnet_wire::tcp::TcpHeader;
 use limit::Limiter;
 use std::sync::Arc;
 
+/// The upper link to UDP.
+pub(crate) const UP_UDP: u8 = 0;
 /// The upper link to TCP.
 pub(crate) const UP_TCP: u8 = 2;
 
@@ -108,14 +110,14 @@ impl Icmp {
             Ok(parsed) => self.judge(&parsed, &datagram),
             Err(refusal) => return Verdict::Drop(Counted::refusal(refusal)),
         };
-        let Some(news) = news else {
+        let Some((link, news)) = news else {
             return Verdict::drop(counted);
         };
         cx.count(counted.counter(), 1);
         message.truncate(0);
         message.set_kind(Kind::Control);
         message.set_note(news);
-        Verdict::Up(UP_TCP)
+        Verdict::Up(link)
     }
 
     /// Turns an echo request into its reply, in place where the message may be written.
@@ -148,7 +150,7 @@ impl Icmp {
     }
 
     /// What a message that asks for no answer is counted as, and what it says of a segment of ours.
-    fn judge(&self, message: &Icmpv4<'_>, datagram: &Datagram) -> (Counted, Option<News>) {
+    fn judge(&self, message: &Icmpv4<'_>, datagram: &Datagram) -> (Counted, Option<(u8, News)>) {
         let (counted, what, quoted) = match message {
             Icmpv4::EchoRequest(_) | Icmpv4::EchoReply(_) => return (Counted::EchoReply, None),
             Icmpv4::Unreachable {
@@ -182,21 +184,26 @@ impl Icmp {
             }
             path_mtu = u32::from(*next_hop_mtu);
         }
-        let news = quoted
-            .tcp_seq()
-            .zip(quoted.tuple())
-            .map(|(seq, tuple)| News {
-                arrival: Arrival {
-                    tuple,
-                    header: TcpHeader {
-                        seq,
-                        ..TcpHeader::default()
-                    },
-                    hash: 0,
-                },
+        // A flow has ports: it is one of TCP, whose numbers then are there, or of UDP.
+        let news = quoted.tuple().map(|tuple| {
+            let seq = quoted.tcp_seq();
+            let link = if seq.is_some() { UP_TCP } else { UP_UDP };
+            let header = TcpHeader {
+                seq: seq.unwrap_or_default(),
+                ..TcpHeader::default()
+            };
+            let arrival = Arrival {
+                tuple,
+                header,
+                hash: 0,
+            };
+            let news = News {
+                arrival,
                 what,
                 path_mtu,
-            });
+            };
+            (link, news)
+        });
         (counted, news)
     }
 

@@ -18,7 +18,6 @@
 //!
 //! - A wrong option length costs the packet (RFC 1122 §3.2.1.8 wants unknown options ignored, and they are, if their lengths
 //!   add up).
-//! - Errors that arrive about datagrams of UDP are checked and counted, and nobody hears of them (RFC 1122 §4.1.3.3 wants them passed on).
 #![forbid(unsafe_code)]
 
 pub mod arp;

@@ -89,7 +89,7 @@ pub struct Arrival {
     pub hash: u64,
 }
 
-/// Between ICMP and TCP, in a control message without data: what the network says of a segment of ours. It has the shape of the arrival
+/// Between ICMP and TCP or UDP, in a control message without data: what the network says of a segment or datagram of ours. It has the shape of the arrival
 /// of a segment that no connection expects.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,

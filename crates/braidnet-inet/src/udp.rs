@@ -11,12 +11,12 @@ pub use ports::{BindError, UdpPorts};
 use crate::counters::counters;
 use crate::flows::Flows;
 use crate::interface::Interface;
-use crate::notes::{Datagram, UdpFlow};
+use crate::notes::{Datagram, News, UdpFlow};
 use crate::room;
 use crate::sift::{Verdict, sift};
 use crate::sum;
 use braidnet_message::{Kind, Message, Run};
-use braidnet_stream::{Context, Direction, Module, Stages};
+use braidnet_stream::{Context, Control, Direction, Module, Stages, Verb};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::udp::{self, HEADER_LEN, PROTOCOL, UdpError, UdpHeader};
@@ -39,6 +39,8 @@ counters! {
     enum Counted with UdpError {
         /// To port 0.
         PortZero: "port_zero",
+        /// What ICMP says of a datagram from a port that is not open.
+        ReportStale: "report_stale",
         /// To a port that is not open.
         PortClosed: "port_closed",
         /// On the way down: more than a datagram holds.
@@ -60,9 +62,38 @@ impl Udp {
         }
     }
 
+    /// The network says something of a datagram of ours: whoever has its port open is told (RFC 1122 §4.1.3.3).
+    #[cold]
+    fn hear(&self, message: &mut Message) -> Verdict {
+        let News {
+            arrival,
+            what,
+            path_mtu,
+        } = message.note();
+        if !self.ports.is_open(arrival.tuple.local_port) {
+            return Verdict::drop(Counted::ReportStale);
+        }
+        let why = match what {
+            News::REFUSED => Control::REFUSED,
+            News::UNREACHABLE => Control::UNREACHABLE,
+            News::TOO_LONG => Control::TOO_LONG,
+            _ => Control::LOST,
+        };
+        let told = Control::new(Verb::Undelivered)
+            .detail(why)
+            .value(path_mtu.into())
+            .tuple(arrival.tuple);
+        message.set_bucket(self.flows.bucket_of(&arrival.tuple, PROTOCOL).0.0);
+        message.set_note(told);
+        Verdict::Stay
+    }
+
     /// A datagram arrived.
     #[inline]
     fn arrive(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        if message.kind() != Kind::Data {
+            return self.hear(message);
+        }
         let Datagram { local, remote, .. } = message.note();
         // What is too short is refused by the parser.
         message.pull_up(HEADER_LEN, cx.pool());

@@ -30,6 +30,9 @@ pub enum Verb {
     Closed = 4,
     /// Up, to all connections of the bucket: the stack is about to stop, finish what is being done.
     Stopping = 6,
+    /// Up, and of no connection: the network says that a datagram from `tuple` was not delivered; `detail` says why
+    /// ([`Control::REFUSED`] and its neighbours).
+    Undelivered = 8,
     /// Down: the application took `value` bytes; the window may open.
     Credit = 16,
     /// Down: no more data from this side. With a `value`, the connection is reset if the peer has not taken everything within so
@@ -69,6 +72,7 @@ impl Verb {
             Verb::Set,
             Verb::Opening,
             Verb::Stopping,
+            Verb::Undelivered,
         ]
         .into_iter()
         .find(|verb| *verb as u32 == word)
@@ -106,6 +110,12 @@ impl Control {
     pub const NO_MEMORY: u32 = 5;
     /// Detail of [`Verb::Closed`]: the network says that the peer cannot be reached.
     pub const UNREACHABLE: u32 = 6;
+
+    /// Detail of [`Verb::Undelivered`]: not this time.
+    pub const LOST: u32 = 7;
+    /// Detail of [`Verb::Undelivered`]: it is longer than a link carries, and not to be cut; `value` is the longest packet that it carries in
+    /// bytes, 0 if that is not said.
+    pub const TOO_LONG: u32 = 8;
 
     /// Detail of [`Verb::Connect`]: whoever asks does not know what time it is; the connection is made and waits.
     pub const HELD: u32 = 1;

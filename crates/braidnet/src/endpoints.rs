@@ -80,11 +80,14 @@ impl Endpoints {
     }
 
     /// Takes what has come up for a connection; what nobody knows any more is dropped. What belongs to no connection at all, a
-    /// datagram, is given back.
+    /// datagram or what is said of one, is given back.
     #[inline]
     pub(crate) fn take(&mut self, message: Message) -> Option<Message> {
         let connection = ConnectionId(message.connection());
         if message.kind() != Kind::Data {
+            if connection == ConnectionId::NONE {
+                return Some(message);
+            }
             self.told(connection, &message);
         } else if let Some(endpoint) = self.get(connection) {
             if endpoint.push(message) && self.is_watched {

@@ -5,6 +5,7 @@ use braidnet_inet::interface::InterfaceError;
 use braidnet_process::PlanError;
 use braidnet_stream::{Control, StreamError};
 use braidnet_sync::group::SpawnError;
+use core::net::SocketAddr;
 
 /// Why a stack cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +127,28 @@ pub enum ReceiveFromError {
     /// The port is not bound.
     #[error("UDP port {0} is not bound")]
     Unbound(u16),
+}
+
+/// What the network says of a datagram that was sent ([`Stack::undelivered`](crate::Stack::undelivered)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Undelivered {
+    /// Where it was to go.
+    pub to: SocketAddr,
+    /// Why it was not delivered.
+    pub why: WhyUndelivered,
+}
+
+/// Why a datagram was not delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum WhyUndelivered {
+    /// Nobody has the port there.
+    Refused,
+    /// The host cannot be reached, and trying again is of no use.
+    Unreachable,
+    /// It got lost; the next may arrive.
+    Lost,
+    /// It is longer than a link carries.
+    TooLong,
 }
 
 /// Why a connection is gone.

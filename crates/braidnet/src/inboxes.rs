@@ -2,12 +2,16 @@
 //!
 //! What waits is bounded by the memory that it keeps from others, whole buffers and not only the bytes in them: each port
 //! may hold a part of the stack's, and all ports together another. A port where nothing waits takes one datagram of any
-//! size. What finds no room is dropped under a name, and so is whatever comes while memory is short.
+//! size. What finds no room is dropped under a name, and so is whatever comes while memory is short. What the network says of datagrams
+//! from a port waits there as well, little of it.
 
-use crate::error::{BindError, ReceiveFromError};
+use crate::error::{BindError, ReceiveFromError, Undelivered, WhyUndelivered};
 use braidnet_inet::notes::UdpFlow;
 use braidnet_inet::udp::UdpPorts;
 use braidnet_message::{Message, Run};
+use braidnet_stream::Control;
+use braidnet_wire::address::Tuple;
+use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -20,6 +24,11 @@ const WHOLE_PART: usize = 4;
 /// What a datagram holds beside its blocks, in bytes, rounded up: their descriptors, and its place in the queue.
 const OVERHEAD: usize = 256;
 
+/// Destinations of a port that are remembered, so that what is said of others' datagrams is not believed.
+const MAX_SENT_TO: usize = 64;
+/// What may wait at a port of what the network says of datagrams from there.
+const MAX_REPORTS: usize = 16;
+
 /// Ports and what waits there.
 pub(crate) struct Inboxes {
     /// Where UDP looks.
@@ -31,6 +40,8 @@ pub(crate) struct Inboxes {
     queue_full: u64,
     memory_short: u64,
     released_unread: u64,
+    not_sent_there: u64,
+    reports_full: u64,
 }
 
 /// What waits at one port.
@@ -38,6 +49,9 @@ pub(crate) struct Inboxes {
 struct Inbox {
     waiting: VecDeque<Waiting>,
     held_bytes: usize,
+    /// Where datagrams have gone last, the latest at the end.
+    sent_to: VecDeque<SocketAddr>,
+    undelivered: VecDeque<Undelivered>,
 }
 
 struct Waiting {
@@ -56,6 +70,8 @@ impl Inboxes {
             queue_full: 0,
             memory_short: 0,
             released_unread: 0,
+            not_sent_there: 0,
+            reports_full: 0,
         }
     }
 
@@ -89,9 +105,62 @@ impl Inboxes {
         true
     }
 
+    /// A datagram leaves from a bound port to this destination.
+    #[inline]
+    pub(crate) fn sends(&mut self, port: u16, to: SocketAddr) {
+        let Some(inbox) = self.by_port.get_mut(&port) else {
+            return;
+        };
+        if inbox.sent_to.back() == Some(&to) {
+            return;
+        }
+        inbox.sent_to.retain(|known| *known != to);
+        if inbox.sent_to.len() >= MAX_SENT_TO {
+            inbox.sent_to.pop_front();
+        }
+        inbox.sent_to.push_back(to);
+    }
+
+    /// Takes what the network says of a datagram, if one has lately gone where that went (RFC 1122 §4.1.3.3).
+    #[cold]
+    fn hear(&mut self, told: &Control) {
+        let Tuple {
+            remote,
+            local_port,
+            remote_port,
+            ..
+        } = told.tuple;
+        let to = SocketAddr::new(remote.into(), remote_port);
+        let inbox = self.by_port.get_mut(&local_port);
+        let Some(inbox) = inbox.filter(|inbox| inbox.sent_to.contains(&to)) else {
+            self.not_sent_there += 1;
+            return;
+        };
+        if inbox.undelivered.len() >= MAX_REPORTS {
+            self.reports_full += 1;
+            return;
+        }
+        let why = match told.detail {
+            Control::REFUSED => WhyUndelivered::Refused,
+            Control::UNREACHABLE => WhyUndelivered::Unreachable,
+            Control::TOO_LONG => WhyUndelivered::TooLong,
+            _ => WhyUndelivered::Lost,
+        };
+        inbox.undelivered.push_back(Undelivered { to, why });
+    }
+
+    /// What the network has said of datagrams from a port, the first that was not asked for yet.
+    pub(crate) fn undelivered(&mut self, port: u16) -> Option<Undelivered> {
+        self.by_port.get_mut(&port)?.undelivered.pop_front()
+    }
+
     /// Takes a datagram that has come; one that must not wait goes to `spent`, and if `spares_memory`, none may.
     #[cold]
     pub(crate) fn take(&mut self, message: Message, spares_memory: bool, spent: &mut Run) {
+        if let Some(told) = Control::of(&message) {
+            self.hear(&told);
+            return spent.push(message);
+        }
         let UdpFlow { tuple } = message.note_ref();
         // UDP hands up nothing for a port that is not open, and this is the only one who opens any.
         let Some(inbox) = self.by_port.get_mut(&tuple.local_port) else {
@@ -138,6 +207,8 @@ impl Inboxes {
             ("udp.receive_queue_full", self.queue_full),
             ("udp.memory_short", self.memory_short),
             ("udp.released_unread", self.released_unread),
+            ("udp.report_not_sent_there", self.not_sent_there),
+            ("udp.reports_full", self.reports_full),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)

@@ -39,7 +39,7 @@ pub use braidnet_wire::time::{Duration, Instant};
 pub use config::{Secrets, StackConfig};
 pub use error::{
     BindError, CloseReason, ConnectError, ReceiveError, ReceiveFromError, SendError, SendToError,
-    StackError,
+    StackError, Undelivered, WhyUndelivered,
 };
 pub use event::Event;
 pub use server::{Jobs, Processors, Server, ServerBuilder};

@@ -603,6 +603,8 @@ pub(crate) struct Datagrams {
 const NO_DATAGRAM_SERVICE: Counter = Counter(0);
 /// Dropped: from a port that is served here too.
 const FROM_A_SERVICE: Counter = Counter(1);
+/// What the network says of an answer.
+const UNDELIVERED: Counter = Counter(2);
 
 impl Datagrams {
     pub(crate) fn new(by_port: HashMap<u16, Box<dyn DatagramService>>) -> Datagrams {
@@ -620,11 +622,16 @@ impl Module for Datagrams {
     }
 
     fn counters(&self) -> &'static [&'static str] {
-        &["no_service", "from_a_service"]
+        &["no_service", "from_a_service", "undelivered"]
     }
 
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {
         for message in run.drain() {
+            if message.kind() != Kind::Data {
+                // An answer that nobody waited for: services keep nothing of who has asked.
+                cx.drop(message, UNDELIVERED);
+                continue;
+            }
             let flow = message.note::<UdpFlow>();
             match self.by_port.get(&flow.tuple.local_port) {
                 Some(_) if self.by_port.contains_key(&flow.tuple.remote_port) => {

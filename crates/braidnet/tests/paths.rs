@@ -7,7 +7,11 @@ use braidnet::inet::Paths;
 use braidnet::message::{Pool, Run};
 use braidnet::tcp::PathProbing;
 use braidnet::wire::checksum::Sum;
-use braidnet::{CloseReason, Connection, Duration, Event, Instant, Stack, StackConfig};
+use braidnet::{
+    CloseReason, Connection, Duration, Event, Instant, Stack, StackConfig, Undelivered,
+    WhyUndelivered,
+};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
@@ -20,6 +24,9 @@ type Verdict = Arc<dyn Fn(&[u8]) -> Option<(u8, u8, u16)> + Send + Sync>;
 
 /// The packets that a router drops without a word.
 const SILENCE: u8 = 0;
+
+/// A next hop's MTU that says: the router lies about where the packet was to go.
+const LIE: u16 = 1;
 
 /// A device with a router behind it.
 struct Routed {
@@ -127,6 +134,10 @@ fn error((kind, code, mtu): (u8, u8, u16), about: &[u8]) -> Vec<u8> {
     let [high, low] = mtu.to_be_bytes();
     let mut message = vec![kind, code, 0, 0, 0, 0, high, low];
     message.extend_from_slice(&about[..28]);
+    if mtu == LIE {
+        // Another port of the same host.
+        message[8 + 23] ^= 1;
+    }
     seal(&mut message, 2);
     let mut header = vec![
         0x45,
@@ -352,6 +363,67 @@ fn segments_that_arrive_are_not_too_long() {
     assert!(world.transfer(&text()) == text());
     assert!(world.count("tcp.report_doubted") > 0);
     assert_eq!(world.count("tcp.path_shortened"), 0);
+}
+
+/// RFC 1122 §4.1.3.3: who sent a datagram hears what has become of it, from a router or the host itself.
+#[test]
+fn who_sends_datagrams_hears_of_those_that_are_not_delivered() {
+    let rows = [
+        (3, 3, WhyUndelivered::Refused),
+        (3, 2, WhyUndelivered::Unreachable),
+        (3, 13, WhyUndelivered::Unreachable),
+        (3, 4, WhyUndelivered::TooLong),
+        (3, 0, WhyUndelivered::Lost),
+        (11, 0, WhyUndelivered::Lost),
+    ];
+    let to = SocketAddr::from((SERVER, 9));
+    for (kind, code, why) in rows {
+        let mut world = World::new(|_| {}, move |_| Some((kind, code, 20)));
+        world.client.bind(5000).unwrap();
+        world.client.send_to(5000, to, b"hello").unwrap();
+        assert_eq!(world.client.undelivered(5000), None);
+        world.turn();
+        world.turn();
+        let heard = world.client.undelivered(5000);
+        assert_eq!(heard, Some(Undelivered { to, why }), "{kind}/{code}");
+        assert_eq!(world.client.undelivered(5000), None);
+    }
+    // Nobody listens there, and the host says so.
+    let mut world = World::new(|_| {}, |_| None);
+    world.client.bind(5000).unwrap();
+    world.client.send_to(5000, to, b"hello").unwrap();
+    (0..3).for_each(|_| world.turn());
+    let why = WhyUndelivered::Refused;
+    assert_eq!(
+        world.client.undelivered(5000),
+        Some(Undelivered { to, why })
+    );
+    // What nobody asks for is bounded, and what is said of a port that is gone finds nobody.
+    let mut world = World::new(|_| {}, |_| Some((3, 1, 0)));
+    world.client.bind(5000).unwrap();
+    for _ in 0..40 {
+        world.client.send_to(5000, to, b"hello").unwrap();
+        world.turn();
+    }
+    world.client.send_to(5000, to, b"last").unwrap();
+    world.turn();
+    world.client.release(5000);
+    world.turn();
+    assert_eq!(world.count("udp.report_stale"), 1);
+    assert!((23..=24).contains(&world.count("udp.reports_full")));
+}
+
+/// Class 35: what is said of datagrams that did not leave from here is not told.
+#[test]
+fn nobody_hears_of_datagrams_that_were_not_sent() {
+    // The router says of each datagram that it went elsewhere.
+    let mut world = World::new(|_| {}, |_| Some((3, 3, LIE)));
+    world.client.bind(5000).unwrap();
+    let to = SocketAddr::from((SERVER, 9));
+    world.client.send_to(5000, to, b"hello").unwrap();
+    (0..3).for_each(|_| world.turn());
+    assert_eq!(world.client.undelivered(5000), None);
+    assert_eq!(world.count("udp.report_not_sent_there"), 1);
 }
 
 /// RFC 1122 §4.2.3.9: what is for good ends an attempt at once, what may pass does not, but is what it is told in the end.

@@ -306,7 +306,7 @@ mod tests {
             "arp",
             "address_conflict bad_sender flapping host_unreachable misdirected no_buffer own_packet table_full unsolicited waiting_full",
         ),
-        ("datagrams", "from_a_service no_service"),
+        ("datagrams", "from_a_service no_service undelivered"),
         (
             "fragments",
             "duplicate ecn_differs empty ends_differ first_too_small full memory_short misdirected options_differ overlap poisoned source_full timed_out too_long too_many_pieces",
@@ -329,7 +329,10 @@ mod tests {
             "tcp",
             "accept_queue_full bad_address cookies_limited cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_doubted report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
         ),
-        ("udp", "no_buffer not_data port_closed port_zero too_long"),
+        (
+            "udp",
+            "no_buffer not_data port_closed port_zero report_stale too_long",
+        ),
     ];
     const REFUSALS: &[&str] = &[
         "arp.arp_",

@@ -1,7 +1,7 @@
 //! UDP as the caller of a stack sees it: ports that are bound, datagrams to and from there.
 
 use super::Stack;
-use crate::error::{BindError, ReceiveFromError, SendToError};
+use crate::error::{BindError, ReceiveFromError, SendToError, Undelivered};
 use braidnet_inet::HEADROOM;
 use braidnet_inet::notes::UdpFlow;
 use braidnet_message::{Message, Scarcity};
@@ -67,7 +67,7 @@ impl Stack {
     /// in fragments if it is longer than the device's MTU.
     ///
     /// It comes from the stack's address on the network of `to`, or its first. It goes out once or is dropped under a name; that it
-    /// arrives nobody says.
+    /// arrives nobody says, and that it does not, [sometimes somebody](Stack::undelivered).
     ///
     /// # Errors
     /// If the port is not bound, `to` is an IPv6 address or has port 0, there are more bytes than a datagram holds, or memory
@@ -96,6 +96,7 @@ impl Stack {
                 remote_port: to.port(),
             },
         });
+        self.inboxes.sends(port, to);
         self.cluster
             .put_one(self.wiring.udp, Direction::Down, message);
         Ok(())
@@ -116,6 +117,15 @@ impl Stack {
         };
         self.spent.push(message);
         Ok(received)
+    }
+
+    /// What the network says of a datagram that was sent from the bound port `port`: the first of what has come and was not asked for yet
+    /// (RFC 1122 §4.1.3.3).
+    ///
+    /// Anybody can forge it, so it is heard only of the last 64 destinations that something was sent to from there, else counted as
+    /// `udp.report_not_sent_there`. Sixteen may wait; more are counted as `udp.reports_full`. Silence says nothing.
+    pub fn undelivered(&mut self, port: u16) -> Option<Undelivered> {
+        self.inboxes.undelivered(port)
     }
 
     /// Lets go of a bound port; whether it was bound. What waits there unread is dropped as `udp.released_unread`, and what comes
