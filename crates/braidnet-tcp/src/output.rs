@@ -356,7 +356,7 @@ impl<P: Payload> Tcb<P> {
             Tail::New(octets) => self.new_segment(now, octets, outlet),
             Tail::Again(hole) => self.again(now, hole, outlet),
         };
-        self.sender.on_tail_probe_sent();
+        self.sender.on_tail_probe_sent(now, tail);
         cut
     }
 

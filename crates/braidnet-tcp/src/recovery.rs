@@ -245,9 +245,9 @@ impl Sender {
             }
             // While a timeout is in doubt the window waits for the answer.
             Phase::Timeout if self.is_probing_timeout() || !grows => {}
-            // A hole that closes acknowledges at once what lay behind it: not more than that says (RFC 3465 §2.3).
+            // A hole that closes acknowledges at once what lay behind it: L is one segment now (RFC 3465 §2.3).
             Phase::Timeout => {
-                let most = 2 * self.congestion.smss();
+                let most = self.congestion.smss();
                 self.grow(now, bytes.min(most), None);
             }
         }

@@ -5,6 +5,7 @@
 //! before anything more is sent again: if what was never sent again is acknowledged then, the originals are arriving (F-RTO, RFC 5682).
 
 use super::rack::is_older;
+use super::tail::Again;
 use super::{Heard, Phase};
 use crate::sender::Sender;
 use braidnet_wire::seq::SeqNumber;
@@ -77,6 +78,19 @@ impl Sender {
                 });
             }
         }
+    }
+
+    /// The same for what a probe of the tail has sent again: a D-SACK of it may be late (RFC 8985 §7.4.2).
+    pub(super) fn doubt_probe(&mut self, again: Again) {
+        self.congestion.remember();
+        self.recovery.doubt = Some(Doubt {
+            from: again.hole.start,
+            again: again.hole.octets,
+            first: Some(again.at),
+            by_timeout: false,
+            probing: Probing::No,
+            until: Some(self.snd_nxt),
+        });
     }
 
     /// Whether the answer to a timeout decides yet what is lost.

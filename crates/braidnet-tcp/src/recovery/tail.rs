@@ -17,7 +17,14 @@ pub(crate) struct TailProbe {
     /// `TLP.end_seq`: SND.NXT when it was sent.
     end: Option<SeqNumber>,
     /// `TLP.is_retrans`: it was sent before.
-    again: bool,
+    again: Option<Again>,
+}
+
+/// Sequence numbers that a probe has sent again, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
+    pub(super) hole: Hole,
+    pub(super) at: Instant,
 }
 
 /// What a probe of the tail consists of.
@@ -88,14 +95,17 @@ impl Sender {
             0 => Tail::Again(self.last_in_flight(self.snd_una)),
             octets => Tail::New(octets),
         };
-        self.recovery.tail.again = new == 0;
         Some(tail)
     }
 
     /// The probe has left.
-    pub(crate) fn on_tail_probe_sent(&mut self) {
+    pub(crate) fn on_tail_probe_sent(&mut self, now: Instant, tail: Tail) {
         self.recovery.tail.end = Some(self.snd_nxt);
         self.rtt.on_tail_probe();
+        self.recovery.tail.again = match tail {
+            Tail::New(_) => None,
+            Tail::Again(hole) => Some(Again { hole, at: now }),
+        };
         self.refresh();
     }
 
@@ -107,10 +117,12 @@ impl Sender {
         };
         let twice = heard.duplicate.is_some_and(|block| block.right == end);
         let repeated = heard.bare && heard.moved == 0 && heard.delivery.octets == 0;
-        if tail.again && !twice && self.snd_una.is_after(end) {
-            // The probe has repaired the loss of a segment: to the window it is a loss like any other.
+        if let Some(again) = tail.again.filter(|_| !twice && self.snd_una.is_after(end)) {
+            // The probe has repaired the loss of a segment: to the window it is a loss like any other, and may be none, too.
+            self.doubt_probe(again);
             self.congestion.on_loss(self.flight_size());
-        } else if tail.again && !twice && !repeated {
+            self.note_cut();
+        } else if tail.again.is_some() && !twice && !repeated {
             return;
         }
         self.recovery.tail = TailProbe::default();

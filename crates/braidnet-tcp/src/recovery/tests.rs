@@ -233,6 +233,18 @@ fn the_timer_backs_off_and_gives_up() {
     assert_eq!(host.end.tcb.deadline(), None);
 }
 
+/// RFC 3465 §2.3: however much an ACK covers, L is one segment then.
+#[test]
+fn after_a_timeout_an_ack_widens_the_window_by_one_segment() {
+    let mut host = ten_in_flight(false, 10_000);
+    host.wait(Duration::from_secs(1));
+    assert_eq!(starts(&host.sent()), [0]);
+    assert_eq!(host.end.tcb.status().cwnd, 1000);
+    host.arrive(&segment(ACK, 0, 6000, 0));
+    assert_eq!(host.end.tcb.status().cwnd, 2000);
+    assert_eq!(starts(&host.sent()), [6000, 7000]);
+}
+
 #[test]
 fn nonsense_in_sack_blocks_is_named_and_ignored() {
     // HOSTILE-INPUT 8. Blocks, whether they are nonsense.

@@ -250,6 +250,23 @@ fn a_probe_that_has_repaired_a_loss_is_paid_for() {
     }
 }
 
+/// §7.4.2: what a probe seems to have repaired had only been late, as a late D-SACK tells.
+#[test]
+fn a_probe_that_was_needless_is_paid_back() {
+    let mut host = in_flight(&config(), 4);
+    wait(&mut host, 80);
+    assert_eq!(starts(&host.sent()), [3000]);
+    host.end.send(&[0; 1000]);
+    assert_eq!(starts(&host.sent()), [4000]);
+    wait(&mut host, 40);
+    let before = host.end.tcb.status();
+    host.arrive(&segment(ACK, 0, 5000, 0));
+    assert!(host.end.tcb.status().cwnd < before.cwnd);
+    host.arrive(&sack(5000, &[(3000, 4000)]));
+    let after = host.end.tcb.status();
+    assert_eq!((after.cwnd, after.ssthresh), (before.cwnd, before.ssthresh));
+}
+
 #[test]
 fn at_a_timeout_only_what_is_old_is_lost() {
     // §6.3: what has just left may still arrive.
