@@ -4,7 +4,7 @@
 //! of them. Joined, they are one message ([`Message::segment_bytes`]) and pass IP, TCP and what stands above once.
 //!
 //! Only what is beyond doubt joins: whole IPv4 packets from another host for this one, without IP options, their checksums
-//! right, that carry data, ACK and no flag else but PSH, which tells this stack nothing. All fields of their headers are the same
+//! right, that carry data, ACK and no flag else but PSH, which tells this stack nothing, and what tells of marks. All fields of their headers are the same
 //! but length, identification, checksums, sequence number and PSH; options and marks of congestion are, too (HOSTILE-INPUT
 //! 44). Anything else, damaged segments above all, goes on alone and meets the checks that it would have met.
 //!
@@ -39,12 +39,15 @@ const ALIKE: Words = words(&[
     255, 255, 255, 255, 0, 0, 0, 0, 255, 255, 255, 255, 255, FLAGS, 255, 255, 0, 0, 255, 255,
 ]);
 
-/// Bits that every segment of a train has as in [`USUAL`]: version and header length, place in a datagram, protocol; flags but
-/// PSH, and the urgent pointer.
+/// Flags that every segment of a train has as in [`USUAL`]: ECE and CWR may count marks (RFC 9768), and are [`ALIKE`] in any case.
+const FLAGS_LOOKED_AT: u8 = FLAGS & !(TcpFlags::ECE.0 | TcpFlags::CWR.0);
+
+/// Bits that every segment of a train has as in [`USUAL`]: version and header length, place in a datagram, protocol; most flags, and
+/// the urgent pointer.
 #[rustfmt::skip]
 const LOOKED_AT: Words = words(&[
     255, 0, 0, 0, 0, 0, 0x3f, 255, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FLAGS, 0, 0, 0, 0, 255, 255,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FLAGS_LOOKED_AT, 0, 0, 0, 0, 255, 255,
 ]);
 
 #[rustfmt::skip]

@@ -300,11 +300,18 @@ pub enum EcnMode {
     Passive,
     /// It is asked for, too. A SYN that is not answered, or refused, is sent again without asking (§6.1.1.1).
     On,
+    /// The same, and where both sides can they count marks (Accurate ECN, RFC 9768), by the flags of the header alone.
+    Accurate,
 }
 
 impl EcnMode {
     /// Every mode.
-    pub const ALL: [EcnMode; 3] = [EcnMode::Off, EcnMode::Passive, EcnMode::On];
+    pub const ALL: [EcnMode; 4] = [
+        EcnMode::Off,
+        EcnMode::Passive,
+        EcnMode::On,
+        EcnMode::Accurate,
+    ];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -312,6 +319,7 @@ impl EcnMode {
             EcnMode::Off => "off",
             EcnMode::Passive => "passive",
             EcnMode::On => "on",
+            EcnMode::Accurate => "accurate",
         }
     }
 }
@@ -324,7 +332,9 @@ impl fmt::Display for EcnMode {
 
 /// A word that names no mode of explicit congestion notification.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no mode of congestion notification is called {0:?}; there are off, passive and on")]
+#[error(
+    "no mode of congestion notification is called {0:?}; there are off, passive, on and accurate"
+)]
 pub struct UnknownEcnMode(String);
 
 impl FromStr for EcnMode {

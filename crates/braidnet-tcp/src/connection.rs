@@ -198,7 +198,7 @@ impl Connection {
     pub(crate) fn syn(&self, now: Instant) -> TcpHeader {
         let config = &self.config;
         let mut header = TcpHeader {
-            flags: TcpFlags::SYN.union(self.ecn_setup(self.state == State::SynReceived)),
+            flags: TcpFlags::SYN,
             window: self.announced_in_syn as u16,
             present: TcpHeader::HAS_MSS,
             mss: self.mss,
@@ -222,6 +222,7 @@ impl Connection {
             header.present |= TcpHeader::HAS_TIMESTAMPS;
             header.ts_value = self.ts_value(now);
         }
+        self.put_ecn_setup(&mut header);
         header
     }
 

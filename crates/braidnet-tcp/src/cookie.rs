@@ -61,6 +61,8 @@ impl SynCookie<'_> {
         timestamp_offset: u32,
     ) -> TcpHeader {
         let mut syn = *syn;
+        // There is no room for more than the classic kind.
+        syn.present &= !TcpHeader::AE;
         if !(config.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS)) {
             // Nowhere to keep anything else.
             syn.present &= TcpHeader::HAS_MSS;

@@ -1,101 +1,240 @@
-//! Explicit congestion notification (RFC 3168 §6.1): what the SYNs agree on, marks that arrive, and what is said of them. How the window
-//! answers to what the peer says of ours is in [`mark`](crate::recovery::mark).
+//! Explicit congestion notification (RFC 3168 §6.1, RFC 9768): what the SYNs agree on, marks that arrive, and what is said of them. How the
+//! window answers to what the peer says of ours is in [`mark`](crate::recovery::mark).
 //!
-//! Only new data is sent as able to be marked: no SYN (§6.1.1), no acknowledgment alone (§6.1.4), nothing that is sent again (§6.1.5),
-//! no probe of a window (§6.1.6).
+//! Only new data is sent as able to be marked: no SYN (RFC 3168 §6.1.1), no acknowledgment alone (§6.1.4), nothing that is sent again
+//! (§6.1.5), no probe of a window (§6.1.6).
+//!
+//! The classic kind says that there was a mark (ECE) until it hears that this is known (CWR). The accurate kind counts: three flags, AE,
+//! CWR and ECE, are the last bits of the number of marked packets that have come, five ahead (RFC 9768 §3.2.2). It is used without its
+//! option.
 
 use crate::arrival::Segment;
 use crate::config::EcnMode;
 use crate::connection::Connection;
+use crate::state::State;
 use crate::{Payload, Tcb};
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 
 /// ECE and CWR: an ECN-setup SYN has both, an ECN-setup SYN-ACK has the first alone (RFC 3168 §6.1.1).
 pub(crate) const SETUP: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
 
+/// Where counts begin (RFC 9768 §3.2.1).
+const FIRST_COUNT: u8 = 5;
+/// All three flags: a SYN that asks for the accurate kind (§3.1.1).
+const ASKS: u8 = 7;
+/// The classic kind, on a SYN without AE and on a SYN-ACK.
+const ASKS_CLASSIC: u8 = 3;
+const CLASSIC: u8 = 1;
+
 /// How far one connection has come with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ecn {
-    /// A SYN of ours went without asking, or one of the peer's came without.
+    /// A SYN of ours went without asking, or what the peer says is not to be relied on: nothing of ours may be marked.
     given_up: bool,
     /// Marks that arrive are told of.
     pub(crate) hears: bool,
-    /// One has come, and the peer has not said that it knows: every segment tells of it.
+    /// They are counted.
+    counts: bool,
+    /// Classic: one has come, and the peer has not said that it knows.
     echoing: bool,
+    /// `r.cep`, `s.cep` (RFC 9768 §3.2.1): packets marked that have come here, that have come there; what is told of them is modulo 8.
+    came: u8,
+    heard: u8,
+    /// What is said of the ECN field of the peer's SYN or SYN-ACK.
+    field: u8,
+    /// Said by our first acknowledgment alone, of a SYN-ACK (§3.2.2.1).
+    pub(crate) answer: Option<u8>,
+    /// Of every segment after the handshake.
+    pub(crate) flags: TcpFlags,
+    pub(crate) ae: u8,
 }
 
 impl Ecn {
-    /// Flags of every segment after the handshake.
-    #[inline]
-    pub(crate) fn flags(&self) -> TcpFlags {
-        TcpFlags(u8::from(self.echoing) * TcpFlags::ECE.0)
-    }
-
     /// Whether our data may be marked.
     pub(crate) fn sends(&self) -> bool {
         self.hears && !self.given_up
     }
-}
 
-impl Connection {
-    /// Whether our SYN is to ask for it.
-    fn asks_for_ecn(&self) -> bool {
-        self.active && self.config.ecn == EcnMode::On && !self.ecn.given_up
+    pub(crate) fn is_accurate(&self) -> bool {
+        self.counts
     }
 
-    /// Flags of our SYN or SYN-ACK.
-    pub(crate) fn ecn_setup(&self, is_syn_ack: bool) -> TcpFlags {
-        match is_syn_ack {
-            true if self.ecn.hears => TcpFlags::ECE,
-            false if self.asks_for_ecn() => SETUP,
-            _ => TcpFlags(0),
+    /// Sets what every segment says from now on.
+    fn speak(&mut self) {
+        let mut header = TcpHeader::default();
+        match self.counts {
+            true => put_count(&mut header, self.came),
+            false => header.flags.0 = u8::from(self.echoing) * TcpFlags::ECE.0,
+        }
+        (self.flags, self.ae) = (header.flags, header.present);
+    }
+}
+
+/// AE, CWR and ECE as a number (RFC 9768 §3.2.2).
+fn count_of(header: &TcpHeader) -> u8 {
+    let ae = u8::from(header.present & TcpHeader::AE != 0);
+    ae << 2 | header.flags.0 >> 6
+}
+
+/// Puts the last three bits of a number there.
+pub(crate) fn put_count(header: &mut TcpHeader, count: u8) {
+    header.flags.0 = header.flags.0 & !SETUP.0 | count << 6;
+    header.present = header.present & !TcpHeader::AE | (count & 4) << 3;
+}
+
+/// What is said in a handshake of the ECN field of a SYN or SYN-ACK (RFC 9768 §3.1.1, table 2, and §3.2.2.1, table 3).
+fn code_of(ecn: u8) -> u8 {
+    match ecn {
+        TcpHeader::ECT_1 => 3,
+        TcpHeader::ECT_0 => 4,
+        TcpHeader::CE => 6,
+        _ => CODE_OF_NONE,
+    }
+}
+
+/// Of a field that says that nothing may be marked, as ours do.
+const CODE_OF_NONE: u8 = 2;
+
+impl Connection {
+    /// What our SYN asks for.
+    fn wanted_ecn(&self) -> EcnMode {
+        match self.config.ecn {
+            mode @ (EcnMode::On | EcnMode::Accurate) if self.active && !self.ecn.given_up => mode,
+            _ => EcnMode::Off,
         }
     }
 
-    /// Our SYN was not answered, or by a RST: someone on the way may not bear with those that ask (RFC 3168 §6.1.1.1). Whether there is
-    /// any use in another, that does not.
+    /// Sets the flags of our SYN or SYN-ACK.
+    pub(crate) fn put_ecn_setup(&self, header: &mut TcpHeader) {
+        let count = match self.state {
+            State::SynReceived if self.ecn.counts => self.ecn.field,
+            State::SynReceived => u8::from(self.ecn.hears) * CLASSIC,
+            _ => match self.wanted_ecn() {
+                EcnMode::Accurate => ASKS,
+                EcnMode::On => ASKS_CLASSIC,
+                EcnMode::Off | EcnMode::Passive => 0,
+            },
+        };
+        put_count(header, count);
+    }
+
+    /// Our SYN has not been answered: someone on the way may not bear with those that ask (RFC 3168 §6.1.1.1). Who asks for the accurate kind
+    /// does so once more (RFC 9768 §3.1.4.1).
+    pub(crate) fn ask_less_for_ecn(&mut self) {
+        if self.wanted_ecn() != EcnMode::Accurate || self.handshakes_sent > 1 {
+            self.ecn.given_up = true;
+        }
+    }
+
+    /// The same where it was refused. Whether there is any use in another that does not ask.
     pub(crate) fn stop_asking_for_ecn(&mut self) -> bool {
-        let asked = self.asks_for_ecn();
+        let asked = self.wanted_ecn() != EcnMode::Off;
         self.ecn.given_up = true;
         asked
     }
 
-    /// The peer's SYN or SYN-ACK says what it thinks of it (RFC 3168 §6.1.1).
+    /// The peer's SYN or SYN-ACK says what it thinks of it (RFC 3168 §6.1.1, RFC 9768 §3.1.1).
     pub(crate) fn agree_on_ecn(&mut self, syn: &TcpHeader) {
-        let said = syn.flags.0 & SETUP.0;
-        self.ecn.hears = if syn.flags.contains(TcpFlags::ACK) {
-            // The answer to one that asked may come after another that did not.
-            self.active && self.config.ecn == EcnMode::On && said == TcpFlags::ECE.0
-        } else {
-            // No SYN may be marked: if one looks as if it could be, what is in this field means something else on the way.
-            let asked = said == SETUP.0 && syn.ecn() == 0;
-            asked && self.config.ecn != EcnMode::Off && (!self.active || self.asks_for_ecn())
-        };
+        let said = count_of(syn);
+        self.ecn.field = code_of(syn.ecn());
+        match syn.flags.contains(TcpFlags::ACK) {
+            true => self.take_ecn_grant(said, syn.ecn()),
+            false => self.take_ecn_request(said, syn.ecn()),
+        }
+        (self.ecn.came, self.ecn.heard) = (FIRST_COUNT, FIRST_COUNT);
+        if self.ecn.counts && self.active {
+            self.ecn.came += u8::from(syn.ecn() == TcpHeader::CE);
+        }
+        self.ecn.speak();
         self.look_out();
     }
 
-    /// The peer's SYN has come once more, and this time does not ask: it has given up.
+    /// The answer to a SYN that asked may come after another that did not.
+    fn take_ecn_grant(&mut self, said: u8, ecn: u8) {
+        let ecn_mode = match self.active {
+            true => self.config.ecn,
+            false => EcnMode::Off,
+        };
+        self.ecn.counts = ecn_mode == EcnMode::Accurate && matches!(said, 2 | 3 | 4 | 6);
+        let is_classic = said & 3 == CLASSIC && (ecn_mode == EcnMode::On || said == CLASSIC);
+        let asked = matches!(ecn_mode, EcnMode::On | EcnMode::Accurate);
+        self.ecn.hears = asked && (self.ecn.counts || is_classic);
+        if self.ecn.counts {
+            // Ours may not be marked: if the peer has seen it so, the field is changed on the way (§3.2.2.3).
+            self.ecn.given_up |= said != CODE_OF_NONE;
+            self.ecn.answer = Some(code_of(ecn));
+        }
+    }
+
+    fn take_ecn_request(&mut self, said: u8, ecn: u8) {
+        let mode = match self.active {
+            true => self.wanted_ecn(),
+            false => self.config.ecn,
+        };
+        // Without counting: no SYN may be marked; if one looks as if it could be, what is in this field means something else.
+        let is_classic = said & ASKS_CLASSIC == ASKS_CLASSIC && ecn == 0;
+        self.ecn.counts = mode == EcnMode::Accurate && said == ASKS;
+        self.ecn.hears = self.ecn.counts || (mode != EcnMode::Off && is_classic);
+    }
+
+    /// The peer's SYN has come once more, and does not ask as before: it has given up (RFC 9768 §3.1.5).
     pub(crate) fn heed_repeated_syn(&mut self, syn: &TcpHeader) {
-        if syn.flags.0 & SETUP.0 != SETUP.0 {
-            self.ecn.hears = false;
+        let said = count_of(syn);
+        let asks = match self.ecn.counts {
+            true => said == ASKS,
+            false => said & ASKS_CLASSIC == ASKS_CLASSIC,
+        };
+        if !asks {
+            (self.ecn.hears, self.ecn.counts) = (false, false);
+            self.ecn.speak();
             self.look_out();
         }
+    }
+
+    /// The acknowledgment of our SYN-ACK says how that came (RFC 9768 §3.2.2.1, table 4): not to be marked, as it was sent. 1, 5 and 7 say
+    /// nothing; 0 is what a flag becomes that somebody clears.
+    pub(crate) fn take_ecn_answer(&mut self, ack: &TcpHeader) {
+        if self.ecn.counts {
+            let said = count_of(ack);
+            self.ecn.given_up |= matches!(said, 0 | 3 | 4 | 6);
+            self.ecn.heard += u8::from(said == 6);
+            self.look_out();
+        }
+    }
+
+    /// Whether an acknowledgment tells of marks that are news; `moves` if it acknowledges anything new, without which it may be an old one.
+    pub(crate) fn tells_of_marks(&mut self, header: &TcpHeader, moves: bool) -> bool {
+        if !self.ecn.counts {
+            return header.flags.contains(TcpFlags::ECE);
+        }
+        let more = count_of(header).wrapping_sub(self.ecn.heard) & 7;
+        if more == 0 || !moves {
+            return false;
+        }
+        self.ecn.heard = self.ecn.heard.wrapping_add(more);
+        self.look_out();
+        true
     }
 
     /// Sets what segments look like of which there is nothing to be said.
     pub(crate) fn look_out(&mut self) {
         let plain =
             TcpFlags::FIN.0 | TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::ACK.0 | TcpFlags::URG.0;
-        let marks = u8::from(self.ecn.hears);
+        let (hears, counts) = (u8::from(self.ecn.hears), u8::from(self.ecn.counts));
+        let mut found = TcpHeader::default();
+        if self.ecn.counts {
+            put_count(&mut found, self.ecn.heard);
+        }
+        let options = !(TcpHeader::ECN | TcpHeader::AE);
         self.usual = Usual {
             looked_at: [
-                plain | (marks * SETUP.0),
+                plain | (hears * SETUP.0),
                 // Marked or ECT(1): the bit that both have.
-                !TcpHeader::ECN | (marks * TcpHeader::ECT_1),
+                options | (hears * TcpHeader::ECT_1) | (counts * TcpHeader::AE),
             ],
             found: [
-                TcpFlags::ACK.0,
-                u8::from(self.timestamps) * TcpHeader::HAS_TIMESTAMPS,
+                TcpFlags::ACK.0 | found.flags.0,
+                u8::from(self.timestamps) * TcpHeader::HAS_TIMESTAMPS | found.present,
             ],
         };
     }
@@ -119,10 +258,17 @@ impl Usual {
 
 impl<P: Payload> Tcb<P> {
     /// What a segment inside the window says (RFC 3168 §6.1.3 and §6.1.5): that the peer has heard of a mark, or that it is marked. Only
-    /// data counts; what is both is marked anew.
+    /// data counts, where nobody counts; what is both is marked anew.
     pub(crate) fn take_mark(&mut self, segment: &Segment<'_, P>) {
         let ecn = &mut self.connection.ecn;
-        if !ecn.hears || segment.len() == 0 {
+        let is_marked = segment.header.ecn() == TcpHeader::CE;
+        if ecn.counts && is_marked {
+            ecn.came = ecn.came.wrapping_add(1);
+            // RFC 9768 §3.2.2.5.1: a mark is told of at once.
+            self.receiver.ack_now |= segment.len() > 0;
+            return ecn.speak();
+        }
+        if ecn.counts || !ecn.hears || segment.len() == 0 {
             return;
         }
         let before = ecn.echoing;
@@ -131,8 +277,9 @@ impl<P: Payload> Tcb<P> {
             // Its window may hold so little now that it waits for this.
             self.receiver.ack_now = true;
         }
-        ecn.echoing |= segment.header.ecn() == TcpHeader::CE;
+        ecn.echoing |= is_marked;
         self.receiver.ack_now |= ecn.echoing && !before;
+        ecn.speak();
     }
 }
 

@@ -6,7 +6,7 @@ use crate::path::Turn;
 use crate::recovery::Hole;
 use crate::recovery::tail::Tail;
 use crate::state::State;
-use crate::{Payload, Tcb, urgent};
+use crate::{Payload, Tcb, ecn, urgent};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
@@ -47,7 +47,6 @@ impl Transmit {
                 rest.offset += bytes;
                 rest.len -= bytes;
                 rest.retransmission = false;
-                rest.header.flags.0 &= !TcpFlags::CWR.0;
                 segment.len = bytes;
                 let end = TcpFlags::PSH.0 | TcpFlags::FIN.0;
                 segment.header.flags.0 &= !end;
@@ -247,7 +246,7 @@ impl<P: Payload> Tcb<P> {
         let connection = &mut self.connection;
         let again = connection.handshakes_sent > 0;
         if again && connection.state == State::SynSent {
-            connection.stop_asking_for_ecn();
+            connection.ask_less_for_ecn();
         }
         connection.handshakes_sent = connection.handshakes_sent.saturating_add(1);
         connection.handshake_due = false;
@@ -472,6 +471,9 @@ impl<P: Payload> Tcb<P> {
         if self.connection.user_timeout.untold {
             self.tell_user_timeout(&mut header);
         }
+        if let Some(code) = self.connection.ecn.answer.take() {
+            ecn::put_count(&mut header, code);
+        }
         Transmit::bare(header)
     }
 
@@ -482,11 +484,12 @@ impl<P: Payload> Tcb<P> {
             seq,
             ack: self.receiver.rcv_nxt,
             window: self.receiver.announce(),
-            flags: flags.union(self.connection.ecn.flags()),
+            flags: flags.union(self.connection.ecn.flags),
+            present: self.connection.ecn.ae,
             ..TcpHeader::default()
         };
         if self.connection.timestamps {
-            header.present = TcpHeader::HAS_TIMESTAMPS;
+            header.present |= TcpHeader::HAS_TIMESTAMPS;
             header.ts_value = self.connection.ts_value(now);
             header.ts_echo = self.receiver.ts_recent;
         }

@@ -155,6 +155,8 @@ impl TcpHeader {
     pub const HAS_SACK_PERMITTED: u8 = 8;
     /// Bit of `present`: user timeout.
     pub const HAS_USER_TIMEOUT: u8 = 16;
+    /// Bit of `present` that is no option's: the AE flag, which was the nonce sum's (RFC 9768 §3.1).
+    pub const AE: u8 = 32;
     /// Two bits of `present` that are no option's: the ECN field of the IP packet around the segment (RFC 3168 §5), highest. IP says it
     /// on the way in, TCP on the way out; parser and emitter do not look.
     pub const ECN: u8 = 0xc0;

@@ -117,7 +117,7 @@ pub struct Settings {
     #[arg(long, value_name = "NAME", value_parser = one_of(&CongestionControl::ALL, CongestionControl::name), hide_possible_values = true)]
     #[serde(deserialize_with = "one")]
     pub congestion: Option<CongestionControl>,
-    /// Whether the network may mark what is sent in place of dropping it (RFC 3168): off, passive or on; passive is where the peer asks.
+    /// Whether the network may mark what is sent in place of dropping it (RFC 3168, RFC 9768): off, passive, on or accurate; passive is where the peer asks.
     #[arg(skip)]
     #[serde(deserialize_with = "one")]
     pub ecn: Option<EcnMode>,
@@ -542,7 +542,11 @@ mod tests {
                 "line 1",
                 "there are cubic, new-reno and bbr",
             ),
-            ("ecn = 'yes'\n", "line 1", "there are off, passive and on"),
+            (
+                "ecn = 'yes'\n",
+                "line 1",
+                "there are off, passive, on and accurate",
+            ),
         ];
         let path =
             std::env::temp_dir().join(format!("braidnet-settings-{}.toml", std::process::id()));

@@ -115,8 +115,8 @@ impl Cutter {
             front[IP_CHECKSUM].copy_from_slice(&ip_sum.finish_bytes());
         }
         front[SEQ].copy_from_slice(&seq.to_be_bytes());
-        // What ends the data, or the stream, is the last segment (RFC 9293 §3.9.1); that the window was reduced, the first has
-        // said (RFC 3168 §6.1.2).
+        // What ends the data, or the stream, is the last segment (RFC 9293 §3.9.1). CWR, if it is not a part of a count that all have
+        // (RFC 9768 §3.2.2), goes alone.
         let end = TcpFlags::PSH.0 | TcpFlags::FIN.0;
         let flags = if is_last {
             self.flags
@@ -124,7 +124,6 @@ impl Cutter {
             self.flags & !end
         };
         front[FLAGS] = flags;
-        self.flags &= !TcpFlags::CWR.0;
         if let Some(rest) = self.tcp_sum {
             let offset_and_flags = u32::from(headers[DATA_OFFSET]) << 8 | u32::from(flags);
             let tcp_len = u32::from(total_len) - MIN_HEADER_LEN as u32;

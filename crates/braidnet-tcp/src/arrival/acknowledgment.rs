@@ -58,6 +58,9 @@ impl<P: Payload> Tcb<P> {
         };
         self.sender
             .start_window(segment.seq, ack, u32::from(segment.header.window) << shift);
+        if segment.bare {
+            self.connection.take_ecn_answer(segment.header);
+        }
         self.complete_handshake(now, events);
         Ok(())
     }
@@ -95,7 +98,9 @@ impl<P: Payload> Tcb<P> {
             header,
             bare: segment.bare,
             sack: self.connection.sack,
-            marked: header.flags.contains(TcpFlags::ECE),
+            marked: self
+                .connection
+                .tells_of_marks(header, header.ack.is_after(self.sender.snd_una)),
             echo_age,
         };
         if !self.sender.on_ack(now, ack) {

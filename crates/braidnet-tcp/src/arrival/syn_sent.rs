@@ -90,7 +90,7 @@ impl<P: Payload> Tcb<P> {
         self.sender.start(now, self.connection.smss, lost_syn);
         self.receiver.begin(now, self.sender.rtt.srtt());
         if self.connection.ecn.sends() {
-            self.sender.bear_marks();
+            self.sender.bear_marks(!self.connection.ecn.is_accurate());
         }
         let by_time = self.connection.config.rack && self.connection.sack;
         self.sender.go_by_time(by_time);

@@ -18,6 +18,8 @@ pub(crate) struct Marks {
     heeded: Option<SeqNumber>,
     /// The next new data tells the peer of it.
     pub(crate) cwr_due: bool,
+    /// The peer waits for that: it does not count.
+    tells: bool,
 }
 
 impl Marks {
@@ -28,8 +30,9 @@ impl Marks {
 }
 
 impl Sender {
-    /// New data may be marked from now on.
-    pub(crate) fn bear_marks(&mut self) {
+    /// New data may be marked from now on; the peer wants to be told (CWR) what came of it, or only counts.
+    pub(crate) fn bear_marks(&mut self, tells: bool) {
+        self.marks.tells = tells;
         self.marks.ecn = TcpHeader::ECT_0;
     }
 
@@ -37,7 +40,7 @@ impl Sender {
     pub(super) fn note_cut(&mut self) {
         if self.marks.ecn != 0 {
             self.marks.heeded = Some(self.snd_nxt);
-            self.marks.cwr_due = true;
+            self.marks.cwr_due = self.marks.tells;
         }
     }
 

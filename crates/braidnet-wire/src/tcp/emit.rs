@@ -127,7 +127,9 @@ fn fixed_words(
     destination_port: u16,
     len: usize,
 ) -> [u32; MIN_HEADER_LEN / 4] {
-    let offset_and_flags = (len as u32 / 4) << 12 | u32::from(header.flags.0);
+    // AE is the bit before the other flags.
+    let ae = u32::from(header.present & TcpHeader::AE) << 3;
+    let offset_and_flags = (len as u32 / 4) << 12 | ae | u32::from(header.flags.0);
     [
         (u32::from(source_port) << 16 | u32::from(destination_port)).to_be(),
         header.seq.value().to_be(),
@@ -152,7 +154,7 @@ impl TcpHeader {
     /// Which options [`emit`] gives this header.
     #[inline]
     pub fn layout(&self) -> Layout {
-        match self.present & !TcpHeader::ECN {
+        match self.present & !(TcpHeader::ECN | TcpHeader::AE) {
             _ if self.sack_count != 0 => Layout::Other,
             0 => Layout::Fixed,
             TcpHeader::HAS_TIMESTAMPS if !self.flags.contains(TcpFlags::SYN) => Layout::Timestamps,

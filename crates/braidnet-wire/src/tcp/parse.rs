@@ -64,7 +64,7 @@ pub struct Parsed {
 /// - An MSS is kept as it is, 0 included, and SACK blocks are neither ordered nor held against a window: whether they
 ///   make sense is for the connection to say. So are control bits that exclude each other, and an urgent pointer
 ///   without [`TcpFlags::URG`].
-/// - The reserved bits, the former NS bit among them, are ignored (RFC 9293 §3.1).
+/// - The reserved bits are ignored (RFC 9293 §3.1).
 ///
 /// # Errors
 ///
@@ -123,7 +123,7 @@ pub fn parse_as(layout: Layout, segment: &[u8]) -> Option<Parsed> {
         Layout::Timestamps => {
             let options = segment[MIN_HEADER_LEN..].first_chunk::<12>()?;
             let header = TcpHeader {
-                present: TcpHeader::HAS_TIMESTAMPS,
+                present: header.present | TcpHeader::HAS_TIMESTAMPS,
                 ts_value: u32_at(options, 4),
                 ts_echo: u32_at(options, 8),
                 ..header
@@ -160,6 +160,7 @@ fn header_without_options(fixed: &[u8; MIN_HEADER_LEN]) -> TcpHeader {
         seq: SeqNumber::new(u32_at(fixed, 4)),
         ack: SeqNumber::new(u32_at(fixed, 8)),
         flags: TcpFlags(fixed[13]),
+        present: (fixed[12] & 1) << 5,
         window: u16_at(fixed, 14),
         urgent: u16_at(fixed, 18),
         ..TcpHeader::default()

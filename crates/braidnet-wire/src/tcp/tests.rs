@@ -212,6 +212,7 @@ fn odd_flags_and_urgent_pointers_are_for_the_engine() {
         bytes[18..20].copy_from_slice(&[0xff, 0xff]);
         let header = parse(&bytes).expect("legal").header;
         assert_eq!((header.flags, header.urgent), (TcpFlags(flags), 0xffff));
+        assert_eq!(header.present, TcpHeader::AE, "the last of them");
     }
 }
 
@@ -293,7 +294,7 @@ prop_compose! {
     /// Headers that the wire can carry whole: every field whose bit is not set is zero.
     fn valid_header()(
         fixed in any::<(u32, u32, u16, u8, u16)>(),
-        present in 0u8..32,
+        present in 0u8..64,
         user_timeout: u16,
         timestamps in any::<(u32, u32)>(),
         mss: u16,
@@ -321,8 +322,8 @@ prop_compose! {
             header.window_scale = if header.has(TcpHeader::HAS_WINDOW_SCALE) { window_scale } else { 0 };
         } else {
             const EVERYWHERE: u8 = TcpHeader::HAS_TIMESTAMPS | TcpHeader::HAS_USER_TIMEOUT;
-            header.present &= EVERYWHERE;
-            let most = match header.present {
+            header.present &= EVERYWHERE | TcpHeader::AE;
+            let most = match header.present & EVERYWHERE {
                 EVERYWHERE => 2,
                 TcpHeader::HAS_TIMESTAMPS => 3,
                 _ => 4,
@@ -351,7 +352,7 @@ proptest! {
         prop_assert_eq!(super::ports(&out[..len]), Ok(ports));
         prop_assert_eq!(parse_as(Layout::Other, &out[..len]), None);
         let usual = parse_usual(&out[..len]);
-        prop_assert_eq!(usual.is_some(), len == 20 || (len == 32 && header.present == TcpHeader::HAS_TIMESTAMPS));
+        prop_assert_eq!(usual.is_some(), len == 20 || (len == 32 && header.present & !TcpHeader::AE == TcpHeader::HAS_TIMESTAMPS));
         prop_assert!(usual.is_none_or(|usual| Ok(usual) == parse_unusual(&out[..len])));
     }
 

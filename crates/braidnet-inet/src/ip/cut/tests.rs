@@ -110,9 +110,6 @@ impl Case {
             if number < self.full {
                 header.flags = TcpFlags(header.flags.0 & !end);
             }
-            if number > 0 {
-                header.flags = TcpFlags(header.flags.0 & !TcpFlags::CWR.0);
-            }
             let mut message = payload(stack, &bytes(len, number), self.summed);
             let tuple = Case::tuple(remote);
             message.set_note(Departure { tuple, header });
