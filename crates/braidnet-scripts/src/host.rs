@@ -93,6 +93,8 @@ pub enum Choice {
     ReceiveBuffer(u32),
     /// Congestion notification is asked for.
     Ecn,
+    /// The same, and marks are counted where both sides can.
+    AccurateEcn,
 }
 
 /// What a call answers.
@@ -182,6 +184,9 @@ pub mod calls {
     }
     pub fn ecn() -> Call {
         Call::Set(Choice::Ecn)
+    }
+    pub fn accurate_ecn() -> Call {
+        Call::Set(Choice::AccurateEcn)
     }
     pub fn receive_buffer(bytes: u32) -> Call {
         Call::Set(Choice::ReceiveBuffer(bytes))

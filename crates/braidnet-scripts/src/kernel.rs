@@ -339,7 +339,8 @@ fn set(socket: &OwnedFd, choice: Choice) -> Result<(), Errno> {
             sockopt::set_socket_keepalive(socket, true)
         }
         Choice::UserTimeout(millis) => sockopt::set_tcp_user_timeout(socket, millis),
-        Choice::Ecn => Err(Errno::NOPROTOOPT),
+        // One is said for routes, the other for a whole host.
+        Choice::Ecn | Choice::AccurateEcn => Err(Errno::NOPROTOOPT),
         // Linux doubles what it is given, and announces half of that.
         Choice::ReceiveBuffer(bytes) => {
             sockopt::set_socket_recv_buffer_size(socket, bytes as usize)

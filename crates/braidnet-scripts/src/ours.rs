@@ -175,6 +175,7 @@ fn options(choice: Choice) -> Vec<SocketOption> {
         ))],
         Choice::ReceiveBuffer(bytes) => vec![SocketOption::ReceiveBuffer(bytes)],
         Choice::Ecn => vec![SocketOption::Ecn(EcnMode::On)],
+        Choice::AccurateEcn => vec![SocketOption::Ecn(EcnMode::Accurate)],
     }
 }
 

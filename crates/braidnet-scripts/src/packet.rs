@@ -16,6 +16,7 @@ pub(crate) struct Packet {
     pub(crate) window: u16,
     pub(crate) urgent: u16,
     pub(crate) ecn: u8,
+    pub(crate) ae: bool,
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
     pub(crate) sack_permitted: bool,
@@ -98,7 +99,7 @@ pub(crate) fn build(
     tcp.extend(to.port().to_be_bytes());
     tcp.extend(bases.peer.wrapping_add(segment.seq as u32).to_be_bytes());
     tcp.extend(ack.to_be_bytes());
-    tcp.extend([offset << 4, segment.flags | push]);
+    tcp.extend([offset << 4 | u8::from(segment.ae), segment.flags | push]);
     tcp.extend(segment.window.unwrap_or(65535).to_be_bytes());
     tcp.extend([0, 0]);
     tcp.extend(segment.urgent.unwrap_or(0).to_be_bytes());
@@ -190,6 +191,7 @@ impl Packet {
             window: half(tcp, 14)?,
             urgent: half(tcp, 18)?,
             ecn: *ip.get(1)? & 3,
+            ae: *tcp.get(12)? & 1 != 0,
             mss: None,
             window_scale: None,
             sack_permitted: false,
@@ -244,6 +246,7 @@ impl Packet {
             push: Some(self.flags & flag::PSH != 0),
             urgent: (self.flags & flag::URG != 0).then_some(self.urgent),
             ecn: Some(self.ecn),
+            ae: self.ae,
             options: Options {
                 mss: self.mss.map_or(Said::Nothing, Said::There),
                 window_scale: self.window_scale.map_or(Said::Nothing, Said::There),

@@ -280,7 +280,7 @@ impl<'a> Play<'a> {
             return Some(format!("it goes from {} to {}", packet.from, packet.to));
         }
         let free = u8::from(expected.is_ack_free) * flag::ACK;
-        if found.flags | free != expected.flags | free {
+        if found.flags | free != expected.flags | free || found.ae != expected.ae {
             return Some("its flags".to_owned());
         }
         let is_wrong = |expected: i64, found: i64| expected != ANY && expected != found;

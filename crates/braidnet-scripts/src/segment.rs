@@ -38,6 +38,8 @@ pub struct Segment {
     pub(crate) urgent: Option<u16>,
     /// The ECN field of the IP header (RFC 3168 §5).
     pub(crate) ecn: Option<u8>,
+    /// The AE flag (RFC 9768 §3.1).
+    pub(crate) ae: bool,
     pub(crate) options: Options,
     pub(crate) damage: Damage,
     /// Expected: with or without an acknowledgment.
@@ -100,6 +102,7 @@ fn segment(flags: u8, seq: i64, ack: i64, len: usize) -> Segment {
         push: None,
         urgent: None,
         ecn: None,
+        ae: false,
         options: Options::default(),
         damage: Damage::None,
         is_ack_free: false,
@@ -196,6 +199,15 @@ impl Segment {
     fn ecn(self, field: u8) -> Segment {
         Segment {
             ecn: Some(field),
+            ..self
+        }
+    }
+
+    /// With AE, CWR and ECE as a number (RFC 9768 §3.2.2).
+    pub fn ace(self, count: u8) -> Segment {
+        Segment {
+            flags: self.flags & !(flag::ECE | flag::CWR) | count << 6,
+            ae: count & 4 != 0,
             ..self
         }
     }
@@ -326,6 +338,9 @@ impl Segment {
 
 impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.ae {
+            write!(f, "A")?;
+        }
         write_flags(f, self.flags, self.push == Some(true))?;
         write_number(f, " seq ", self.seq)?;
         if self.len > 0 {

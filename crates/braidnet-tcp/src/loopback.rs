@@ -256,7 +256,7 @@ fn a_marking_link() {
     for (seed, config) in configs().into_iter().enumerate() {
         let case = Case {
             config: Config {
-                ecn: EcnMode::On,
+                ecn: [EcnMode::On, EcnMode::Accurate][seed % 2],
                 ..config
             },
             loss: 0,
@@ -277,7 +277,7 @@ fn a_lossy_link() {
         for seed in 0..6 {
             let case = Case {
                 config: Config {
-                    ecn: [EcnMode::Passive, EcnMode::On][seed % 2],
+                    ecn: [EcnMode::Passive, EcnMode::On, EcnMode::Accurate][seed % 3],
                     ..config
                 },
                 loss: [10, 50, 200][seed % 3],

@@ -229,4 +229,85 @@ scripts! {
         nothing for 100.ms();
         <- ack(1, 4001);
     }
+
+    /// Three flags ask for the accurate kind, and the answer says how the SYN came: not to be marked, as it was sent.
+    rfc9768_3_1_1_accurate_kind_is_asked_for on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.connect() fails EINPROGRESS;
+        -> syn(0).ace(7).not_ect();
+        <- syn_ack(0, 1).mss(1000).ace(2);
+        -> ack(1, 1).ace(2);
+        host.connect();
+        host.send(1000);
+        -> data(1, 1, 1000).ace(5).ect0();
+        <- ack(1, 1001).ace(5);
+    }
+
+    /// A listener that can answers so.
+    rfc9768_3_1_1_accurate_kind_is_agreed_to on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.listen();
+        <- syn(0).mss(1000).ace(7);
+        -> syn_ack(0, 1).ace(2).not_ect();
+        <- ack(1, 1).ace(2);
+        host.accept();
+        host.send(1000);
+        -> data(1, 1, 1000).ace(5).ect0();
+        <- ack(1, 1001).ace(5);
+        <- data(1, 1001, 1000).ace(5).ce();
+        -> ack(1001, 1001).ace(6);
+        <- data(1001, 1001, 1000).ace(5).ce();
+        -> ack(1001, 2001).ace(7);
+        <- data(2001, 1001, 1000).ace(5).ce();
+        -> ack(1001, 3001).ace(0);
+    }
+
+    /// One that cannot agrees to the classic kind.
+    rfc9768_3_1_2_accurate_kind_falls_back_to_the_classic on both {
+        host.listen();
+        <- syn(0).mss(1000).ace(7);
+        -> syn_ack(0, 1).ece();
+        <- ack(1, 1);
+        host.accept();
+        <- data(1, 1, 1000).ce();
+        -> ack(1, 1001).ece();
+    }
+
+    /// So does one who asks.
+    rfc9768_3_1_2_asker_takes_the_classic_kind on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.connect() fails EINPROGRESS;
+        -> syn(0).ace(7);
+        <- syn_ack(0, 1).mss(1000).ece();
+        -> ack(1, 1);
+        host.send(1000);
+        -> data(1, 1, 1000).ect0();
+        <- ack(1, 1001).ece();
+        host.send(1000);
+        -> data(1001, 1, 1000).cwr();
+        <- ack(1, 2001);
+    }
+
+    /// A SYN that is not answered asks once more, and then no more.
+    rfc9768_3_1_4_1_unanswered_syn_asks_once_more on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.connect() fails EINPROGRESS;
+        -> syn(0).ace(7);
+        after 1.s();
+        -> syn(0).ace(7);
+        after 2.s();
+        -> syn(0);
+    }
+
+    /// An answer that says that the SYN came as it was not sent: the way changes the field, and nothing may be marked.
+    rfc9768_3_2_2_3_changed_field_marks_nothing on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.connect() fails EINPROGRESS;
+        -> syn(0).ace(7);
+        <- syn_ack(0, 1).mss(1000).ace(6);
+        -> ack(1, 1).ace(2);
+        host.send(1000);
+        -> data(1, 1, 1000).ace(5).not_ect();
+        <- ack(1, 1001).ace(5);
+    }
 }

@@ -373,3 +373,182 @@ fn a_window_of_one_segment_waits_for_the_timer() {
     assert!(!host.sent().is_empty());
     assert_eq!(host.end.tcb.state(), State::Established);
 }
+
+/// A segment with this number in AE, CWR and ECE.
+fn counting(mut wire: Wire, count: u8) -> Wire {
+    put_count(&mut wire.header, count);
+    wire
+}
+
+/// A listener's connection over which marks are counted.
+fn accurate(field: u8) -> (Host, u8) {
+    let mut syn = with(counting(segment(SYN, -1, 0, 0), 7), field);
+    syn.header.mss = 1000;
+    syn.header.present |= TcpHeader::HAS_MSS | TcpHeader::HAS_SACK_PERMITTED;
+    let now = Instant::from_millis(5000);
+    let end = End::accept(&config(EcnMode::Accurate), ISS, &syn, now);
+    let mut host = Host { end, now };
+    let answer = count_of(&host.end.poll(now)[0].header);
+    host.now += Duration::from_millis(10);
+    (host, answer)
+}
+
+/// RFC 9768 §3.1.1, table 2: who can count says how the SYN came, who cannot agrees to the classic kind or to none.
+#[test]
+fn a_listener_that_counts_says_how_the_syn_came() {
+    let fields = [
+        (0, 2),
+        (TcpHeader::ECT_1, 3),
+        (TcpHeader::ECT_0, 4),
+        (TcpHeader::CE, 6),
+    ];
+    for (field, expected) in fields {
+        assert_eq!(accurate(field).1, expected);
+    }
+    let rows = [
+        (EcnMode::Accurate, 3, 1),
+        (EcnMode::Accurate, 0, 0),
+        (EcnMode::On, 7, 1),
+        (EcnMode::Passive, 7, 1),
+        (EcnMode::Off, 7, 0),
+    ];
+    for (mode, asked, expected) in rows {
+        let syn = counting(segment(SYN, -1, 0, 0), asked);
+        let now = Instant::from_millis(5000);
+        let mut end = End::accept(&config(mode), ISS, &syn, now);
+        assert_eq!(
+            count_of(&end.poll(now)[0].header),
+            expected,
+            "{mode} {asked}"
+        );
+    }
+}
+
+/// §3.2.2.1, table 4: what the acknowledgment of our SYN-ACK says decides whether ours may be marked.
+#[test]
+fn a_field_that_is_changed_on_the_way_marks_nothing() {
+    for (said, may) in [
+        (0, false),
+        (1, true),
+        (2, true),
+        (3, false),
+        (4, false),
+        (5, true),
+        (6, false),
+        (7, true),
+    ] {
+        let (mut host, _) = accurate(0);
+        host.arrive(&counting(segment(ACK, 0, 0, 0), said));
+        host.end.send(b"y");
+        let sent = host.end.poll(host.now);
+        assert_eq!(sent[0].header.ecn() != 0, may, "{said}");
+        assert_eq!(count_of(&sent[0].header), 5);
+    }
+}
+
+/// The client's side of both tables, and what each is followed by.
+#[test]
+fn an_opener_that_counts_takes_what_it_gets() {
+    // The SYN-ACK's flags and field; our first acknowledgment's; whether our data may be marked.
+    let rows = [
+        (2, 0, 2, true),
+        (2, TcpHeader::ECT_0, 4, true),
+        (2, TcpHeader::CE, 6, true),
+        (3, 0, 2, false),
+        (4, 0, 2, false),
+        (6, 0, 2, false),
+        (1, 0, 0, true),
+        (0, 0, 0, false),
+        (5, 0, 0, false),
+        (7, 0, 0, false),
+    ];
+    for (said, field, answer, may) in rows {
+        let now = Instant::from_millis(5000);
+        let mut end = End::connect(&config(EcnMode::Accurate), ISS, now);
+        assert_eq!(count_of(&end.poll(now)[0].header), 7);
+        end.arrive(
+            now,
+            &with(counting(segment(SYN | ACK, -1, 0, 0), said), field),
+        );
+        assert_eq!(count_of(&end.poll(now)[0].header), answer, "{said}");
+        end.send(b"y");
+        let sent = end.poll(now);
+        let counts = [2, 3, 4, 6].contains(&said);
+        let came = 5 + u8::from(field == TcpHeader::CE);
+        assert_eq!(count_of(&sent[0].header), u8::from(counts) * came, "{said}");
+        assert_eq!(sent[0].header.ecn() != 0, may, "{said}");
+    }
+}
+
+/// §3.1.4.1: once more, and then without.
+#[test]
+fn a_syn_that_asks_for_counts_is_repeated_once() {
+    let now = Instant::from_millis(5000);
+    let mut end = End::connect(&config(EcnMode::Accurate), ISS, now);
+    let mut asked = vec![count_of(&end.poll(now)[0].header)];
+    for _ in 0..2 {
+        let at = end.tcb.deadline().unwrap();
+        end.expire(at);
+        asked.push(count_of(&end.poll(at)[0].header));
+    }
+    assert_eq!(asked, [7, 7, 0]);
+}
+
+/// §3.2.2: every mark counts, modulo 8, and is told of at once.
+#[test]
+fn marks_that_come_are_counted() {
+    let (mut host, _) = accurate(0);
+    host.arrive(&counting(segment(ACK, 0, 0, 0), 2));
+    host.sent();
+    let mut told = Vec::new();
+    for number in 0..10 {
+        host.arrive(&with(
+            counting(segment(ACK, number * 1000, 0, 1000), 5),
+            TcpHeader::CE,
+        ));
+        host.end.take(usize::MAX);
+        told.extend(
+            host.end
+                .poll(host.now)
+                .iter()
+                .map(|wire| count_of(&wire.header)),
+        );
+    }
+    assert_eq!(told, [6, 7, 0, 1, 2, 3, 4, 5, 6, 7]);
+    // Acknowledgments, too, count if they are marked.
+    host.arrive(&with(
+        counting(segment(ACK, 10_000, 0, 0), 5),
+        TcpHeader::CE,
+    ));
+    host.end.send(b"y");
+    assert_eq!(count_of(&host.end.poll(host.now)[0].header), 0);
+}
+
+/// §3.2.2: the window is cut once in a round trip, by whatever is more than before, and nobody is told.
+#[test]
+fn marks_that_are_counted_cut_the_window() {
+    let (mut host, _) = accurate(0);
+    host.arrive(&counting(segment(ACK, 0, 0, 0), 2));
+    host.end.send(&[b'y'; 40_000]);
+    assert_eq!(fields(&mut host), [TcpHeader::ECT_0; 10]);
+    host.now += Duration::from_millis(10);
+    host.arrive(&counting(segment(ACK, 0, 1000, 0), 5));
+    assert_eq!(host.end.tcb.status().ssthresh, 1 << 30, "as it was");
+    host.sent();
+    host.arrive(&counting(segment(ACK, 0, 2000, 0), 6));
+    let ssthresh = host.end.tcb.status().ssthresh;
+    assert!(ssthresh < 10_000, "{ssthresh}");
+    host.arrive(&counting(segment(ACK, 0, 3000, 0), 0));
+    assert_eq!(host.end.tcb.status().ssthresh, ssthresh);
+    // The same acknowledgment with an older count comes late.
+    host.arrive(&counting(segment(ACK, 0, 3000, 0), 6));
+    let sent = host.end.poll(host.now);
+    assert!(
+        sent.iter().all(|wire| count_of(&wire.header) == 5),
+        "no CWR"
+    );
+    host.arrive(&counting(segment(ACK, 0, 11_000, 0), 0));
+    host.sent();
+    host.arrive(&counting(segment(ACK, 0, 14_000, 0), 0));
+    assert_eq!(host.end.tcb.status().ssthresh, ssthresh);
+}
