@@ -214,7 +214,6 @@ fn take_apart(train: &mut Message) -> Option<Message> {
     let first = train.note_mut::<Departure>();
     first.header.flags.0 &= !(TcpFlags::PSH.0 | TcpFlags::FIN.0);
     departure.header.seq += train.len() as u32;
-    departure.header.flags.0 &= !TcpFlags::CWR.0;
     let is_train = rest.continuation().is_some();
     rest.set_segment_bytes(if is_train { each } else { 0 });
     rest.set_bucket(train.bucket());
