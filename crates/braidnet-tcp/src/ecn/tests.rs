@@ -283,12 +283,14 @@ fn the_window_is_cut_once_and_the_peer_told() {
     // All that was on its way is there, and the peer may not have heard: not again.
     host.arrive(&told(10_000));
     assert_eq!(cut(&host), (7000, 7000));
+    host.arrive(&segment(ACK | ECE, 0, 10_000, 10));
+    assert_eq!(cut(&host), (7000, 7000));
     // It has, and there is a mark anew.
-    host.arrive(&segment(ACK, 0, 11_000, 0));
+    host.arrive(&segment(ACK, 10, 11_000, 0));
     let grown = cut(&host).0;
     assert!(grown >= 7000);
     host.sent();
-    host.arrive(&told(12_000));
+    host.arrive(&segment(ACK | ECE, 10, 12_000, 0));
     assert!(cut(&host).1 < 7000, "{:?}", cut(&host));
     assert!(!host.end.tcb.status().recovering);
 }
