@@ -234,7 +234,7 @@ impl Connection {
             ],
             found: [
                 TcpFlags::ACK.0 | found.flags.0,
-                u8::from(self.timestamps) * TcpHeader::HAS_TIMESTAMPS | found.present,
+                (u8::from(self.timestamps) * TcpHeader::HAS_TIMESTAMPS) | found.present,
             ],
         };
     }
