@@ -142,7 +142,9 @@ impl SendQueue {
         let mut coupled = 0;
         let mut place = self.place();
         let mut len = self.len_of(place);
-        while len <= segment && coupled + max <= room {
+        // What is longer than one more segment may be is cut.
+        let most = segment.min(max);
+        while len <= most && coupled + max <= room {
             let next = self.len_of(place + 1);
             // As in `ends_segment`: one more that would fit is gathered with it.
             if next != 0 && next <= max - len {

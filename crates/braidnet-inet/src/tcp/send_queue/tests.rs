@@ -25,7 +25,11 @@ const fn room(room: u32) -> Room {
 fn pieces_that_are_alike_make_a_train() {
     let endless = room(1 << 30);
     let most = (TRAIN_BYTES - 1000) / 1000 * 1000;
-    let rows: [(&str, &[usize], Room, usize); 10] = [
+    let window = Room {
+        max: 400,
+        room: 400,
+    };
+    let rows: [(&str, &[usize], Room, usize); 12] = [
         ("alike", &[1000; 5], endless, 4000),
         ("a shorter last", &[1000, 1000, 400], endless, 1400),
         ("a shorter one ends it", &[1000, 600, 1000], endless, 600),
@@ -35,6 +39,8 @@ fn pieces_that_are_alike_make_a_train() {
         ("it was gathered", &[500, 500, 1000], endless, 0),
         ("no room for one more", &[1000; 5], room(2999), 2000),
         ("one packet's worth", &[1000; 99], endless, most),
+        ("longer than the window", &[1000; 3], window, 0),
+        ("the last longer than the window", &[1000; 2], window, 0),
         ("short ones alike", &[600; 5], room(1700), 1200),
     ];
     for (what, lengths, room, expected) in rows {
