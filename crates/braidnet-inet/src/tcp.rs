@@ -179,6 +179,8 @@ counters! {
     COOKIES_TAKEN = "cookies_taken",
     /// ACKs of no connection that came while cookies were out, and brought none.
     COOKIES_WRONG = "cookies_wrong",
+    /// Dropped: ACKs of no connection that brought no cookie, but may follow one that does and has not arrived.
+    COOKIES_AWAITED = "cookies_awaited",
     /// Dropped: a SYN; the listener has sent as many cookies as it may in this time.
     COOKIES_LIMITED = "cookies_limited",
     /// Dropped: a SYN, or what would end the handshake; the listener has as many connections as it may that are established and

@@ -2,9 +2,10 @@
 //! to remember into its SYN-ACK, and takes it from the ACK that answers that.
 //!
 //! The initial sequence number is the cookie: five bits of a clock that ticks every 64 seconds, three that stand for a segment
-//! size, and 24 of a keyed hash of these, the tuple and the peer's initial sequence number. Where the peer sends timestamps, the
-//! last six bits of ours, which it echoes, hold its window scale and whether it takes selective acknowledgments and congestion
-//! notification; without them none of these is agreed to. The peer could change these six, and harm nobody but itself.
+//! size, and 24 of keyed hashes: ten of the clock and the tuple, 14 of these and the peer's initial sequence number. Where the peer
+//! sends timestamps, the last six bits of ours, which it echoes, hold its window scale and whether it takes selective
+//! acknowledgments and congestion notification; without them none of these is agreed to. The peer could change these six, and harm
+//! nobody but itself.
 
 use crate::config::Config;
 use crate::connection::Connection;
@@ -25,6 +26,11 @@ const TICK: u64 = 64_000_000_000;
 /// Ticks that a cookie outlives: it is good for two to three minutes.
 const LIFETIME: u64 = 2;
 const HASH_BITS: u32 = 24;
+/// Of these, the lowest are of both ends and the time only; the others hang on the peer's initial sequence number as well, so that
+/// two lives of a connection begin far from each other.
+const ENDS_BITS: u32 = 10;
+const ENDS_MASK: u32 = (1 << ENDS_BITS) - 1;
+const SYN_BITS: u32 = HASH_BITS - ENDS_BITS;
 /// The last bits of a timestamp: the scale, 15 for none, selective acknowledgment, and congestion notification.
 const OPTION_BITS: u32 = 0x3f;
 const NO_SCALE: u32 = 15;
@@ -123,23 +129,45 @@ impl SynCookie<'_> {
         Some(Redeemed { iss, syn })
     }
 
+    /// Whether a segment that brings no cookie back may follow one that does: it acknowledges a cookie of these two ends that is still
+    /// good, given for a SYN whose sequence number this segment does not tell. One in ten thousand does so by chance.
+    pub fn may_follow(&self, ack: &TcpHeader) -> bool {
+        let iss = ack.ack - 1;
+        let age = self.tick().wrapping_sub(u64::from(iss.value() >> 27)) & 31;
+        let given = self.tick().checked_sub(age).filter(|_| age <= LIFETIME);
+        given.is_some_and(|tick| hash_of(self.ends(tick), ENDS_BITS) == iss.value() & ENDS_MASK)
+    }
+
     fn tick(&self) -> u64 {
         // The first cookies are as old as they look.
         self.now.nanos() / TICK + LIFETIME
     }
 
-    fn cookie(&self, tick: u64, size: u32, irs: SeqNumber) -> SeqNumber {
+    /// What a cookie has of both ends and the time.
+    fn ends(&self, tick: u64) -> SipHasher24 {
         let tuple = self.tuple;
         let mut hasher = SipHasher24::new_with_keys(self.secret[0], self.secret[1]);
         hasher.write(tuple.local.octets());
         hasher.write(tuple.remote.octets());
         hasher.write_u16(tuple.local_port);
         hasher.write_u16(tuple.remote_port);
-        hasher.write_u32(irs.value());
-        hasher.write_u64(tick << 3 | u64::from(size));
-        let hash = hasher.finish() as u32 >> (32 - HASH_BITS);
+        hasher.write_u64(tick);
+        hasher
+    }
+
+    fn cookie(&self, tick: u64, size: u32, irs: SeqNumber) -> SeqNumber {
+        let ends = self.ends(tick);
+        let mut syn = ends;
+        syn.write_u32(irs.value());
+        syn.write_u32(size);
+        let hash = hash_of(syn, SYN_BITS) << ENDS_BITS | hash_of(ends, ENDS_BITS);
         SeqNumber::new((tick as u32) << 27 | size << HASH_BITS | hash)
     }
+}
+
+/// The highest bits of a hash.
+fn hash_of(hasher: SipHasher24, bits: u32) -> u32 {
+    hasher.finish() as u32 >> (32 - bits)
 }
 
 /// What was agreed on, in six bits.

@@ -7,8 +7,8 @@ use super::listen::{Listener, Place};
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
-    CONNECTION_BYTES, COOKIES_SENT, COOKIES_TAKEN, COOKIES_WRONG, NO_BUFFER, NO_CONNECTION,
-    NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
+    CONNECTION_BYTES, COOKIES_AWAITED, COOKIES_SENT, COOKIES_TAKEN, COOKIES_WRONG, NO_BUFFER,
+    NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
@@ -143,6 +143,8 @@ impl Tcp {
                 let engine = own.as_deref().unwrap_or(&self.config.engine);
                 match self.cookie(tuple, cx).redeem(engine, header) {
                     Some(redeemed) => Ok(Knock::Redeem(Place::at_once(listener)?, redeemed)),
+                    // It may be a later segment of one whose first, which had it, was lost or found no place: that comes again.
+                    None if self.cookie(tuple, cx).may_follow(header) => Err(COOKIES_AWAITED),
                     None => {
                         cx.count(COOKIES_WRONG, 1);
                         Ok(Knock::Nobody)

@@ -97,9 +97,13 @@ fn class_13_and_20_cookies_that_nobody_was_given() {
     assert_eq!(rig.count("tcp.cookies_wrong"), 0);
     fill(&mut rig, 100);
     for n in 0..5000 {
-        assert!(is_reset(&rig.segment(&guess(n))), "RFC 9293 §3.10.7.2");
+        let answers = rig.segment(&guess(n));
+        // One in ten thousand looks like what is behind a cookie, and is dropped.
+        assert!(is_reset(&answers) || answers.is_empty(), "{answers:?}");
     }
-    assert_eq!(rig.count("tcp.cookies_wrong"), 5000);
+    let awaited = rig.count("tcp.cookies_awaited");
+    assert!(awaited < 10, "{awaited}");
+    assert_eq!(rig.count("tcp.cookies_wrong"), 5000 - awaited);
     // One that was given to another, and one that is too old.
     let syn = Segment {
         seq: 99,
