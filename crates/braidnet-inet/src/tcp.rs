@@ -23,11 +23,13 @@ mod news;
 mod open;
 mod repeats;
 mod send_queue;
+mod status;
 mod table;
 
 pub use after::HEADROOM;
 pub use listen::{ListenError, Listeners, Listening};
 pub use locks::{TcpLocks, UnknownTcpLocks};
+pub use status::{status, statuses};
 
 use crate::flows::Flows;
 use crate::path::{PathMtus, Paths};

@@ -136,6 +136,14 @@ impl Buckets {
             .collect()
     }
 
+    /// A bucket that nobody else enters, for who asks between turns how things stand; `None` for others.
+    pub fn private_bucket(&mut self, id: BucketId) -> Option<&mut Bucket> {
+        match &mut self.0 {
+            Store::Private(buckets) => buckets.get_mut(id.index())?.as_deref_mut(),
+            Store::Shared(_) | Store::Leased(_) => None,
+        }
+    }
+
     /// Another processor's view of the same shared buckets; `None` for others.
     pub fn another(&self) -> Option<Buckets> {
         match &self.0 {

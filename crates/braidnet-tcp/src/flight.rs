@@ -134,6 +134,11 @@ impl Flight {
         }
     }
 
+    /// Pieces that are told apart.
+    pub(crate) fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Nothing is on its way from `front` on.
     pub(crate) fn restart(&mut self, front: SeqNumber) {
         self.pieces.clear();

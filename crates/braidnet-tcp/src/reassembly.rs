@@ -73,6 +73,16 @@ impl<P: Payload> Reassembly<P> {
         self.pieces.is_empty()
     }
 
+    /// Bytes that are kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Segments in which they came.
+    pub(crate) fn segments(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Where the first piece begins.
     pub(crate) fn first(&self) -> Option<SeqNumber> {
         self.pieces.front().map(|piece| piece.seq)

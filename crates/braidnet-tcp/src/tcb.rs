@@ -284,6 +284,9 @@ impl<P: Payload> Tcb<P> {
             rcv_nxt: receiver.rcv_nxt,
             rcv_wnd: receiver.rcv_wnd(),
             unread_bytes: receiver.buffered(),
+            out_of_order_bytes: receiver.reassembly.bytes() as u32,
+            out_of_order_segments: receiver.reassembly.segments() as u32,
+            flight_pieces: sender.flight.pieces() as u32,
             smss: connection.smss,
             cwnd: sender.congestion.cwnd(),
             ssthresh: sender.congestion.ssthresh(),
@@ -347,6 +350,12 @@ pub struct Status {
     pub rcv_wnd: u32,
     /// Bytes delivered and not yet taken by the application.
     pub unread_bytes: u32,
+    /// Bytes kept out of order.
+    pub out_of_order_bytes: u32,
+    /// Segments in which these came, at most [`Config::reassembly_segments`].
+    pub out_of_order_segments: u32,
+    /// Pieces in which what is on its way is told apart, at most [`Config::flight_pieces`].
+    pub flight_pieces: u32,
     /// Payload bytes in a full segment that we send.
     pub smss: u32,
     /// Congestion window in bytes (RFC 5681 §2).

@@ -7,12 +7,15 @@ use crate::stack::Connection;
 use braidnet_message::{Kind, Message};
 use braidnet_stream::{BucketId, ConnectionId, Control, Verb};
 use braidnet_wire::address::Tuple;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// Connections by number, and what has happened to them.
 pub(crate) struct Endpoints {
     /// By bucket and slot.
     slots: Vec<Vec<Option<Box<Endpoint>>>>,
+    /// Those that are gone and not forgotten, whose slot TCP has given to another: what they have received can still be read. As many
+    /// as the application does not forget.
+    left: HashMap<Connection, Box<Endpoint>>,
     /// At most a few for each connection that the application knows of, and for as many that it does not as listeners let in.
     events: VecDeque<Event>,
     /// Connections that have got something to read or room to send, for who [watches](Endpoints::watch).
@@ -27,6 +30,7 @@ impl Endpoints {
     pub(crate) fn new(buckets: u32) -> Endpoints {
         Endpoints {
             slots: (0..buckets).map(|_| Vec::new()).collect(),
+            left: HashMap::new(),
             events: VecDeque::new(),
             stirred: VecDeque::new(),
             is_watched: false,
@@ -41,8 +45,12 @@ impl Endpoints {
             .slots
             .get_mut(connection.bucket().index())?
             .get_mut(connection.slot())?
-            .as_deref_mut()?;
-        (endpoint.id == connection).then_some(endpoint)
+            .as_deref_mut();
+        match endpoint {
+            Some(endpoint) if endpoint.id == connection => Some(endpoint),
+            _ if self.left.is_empty() => None,
+            _ => self.left.get_mut(&connection).map(Box::as_mut),
+        }
     }
 
     /// The next thing that happened.
@@ -74,7 +82,7 @@ impl Endpoints {
 
     /// Forgets a connection, if it is still known under this number.
     pub(crate) fn remove(&mut self, connection: Connection) {
-        if self.get(connection).is_some() {
+        if self.left.remove(&connection).is_none() && self.get(connection).is_some() {
             self.slots[connection.bucket().index()][connection.slot()] = None;
         }
     }
@@ -174,7 +182,10 @@ impl Endpoints {
         if slots.len() <= connection.slot() {
             slots.resize_with(connection.slot() + 1, || None);
         }
-        slots[connection.slot()] = Some(Box::new(Endpoint::new(connection, tuple)));
+        let before = slots[connection.slot()].replace(Box::new(Endpoint::new(connection, tuple)));
+        if let Some(before) = before.filter(|before| before.id != connection) {
+            self.left.insert(before.id, before);
+        }
     }
 }
 

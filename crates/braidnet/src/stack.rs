@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod sockets;
+mod status;
 
 pub use datagrams::Received;
 
@@ -18,8 +19,8 @@ use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_message::{Arena, Message, Pool, Run, Scarcity};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
-    Buckets, Claims, Cluster, ConnectionId, Control, Direction, Next, Processor, Reserve, Tail,
-    Verb,
+    Buckets, Claims, Cluster, ConnectionId, Control, Direction, ModuleId, Next, Processor, Reserve,
+    Tail, Verb,
 };
 use braidnet_tcp::Setting;
 use braidnet_wire::address::{Address, Tuple};
@@ -62,6 +63,7 @@ pub struct Stack {
     cluster: Cluster,
     arena: Arc<Arena>,
     wiring: Wiring,
+    tcp: ModuleId,
     listeners: Arc<Listeners>,
     device: QueuePair,
     /// What says when something is due that the device holds back; none where it never does.
@@ -113,6 +115,7 @@ impl Stack {
         let arena = Arena::new(config.memory_bytes);
         let Plain {
             wiring,
+            tcp,
             listeners,
             ports,
         } = wiring::plain(config, &capabilities, &arena, push)?;
@@ -142,9 +145,10 @@ impl Stack {
             now: Instant::ZERO,
             next_port: FIRST_EPHEMERAL,
             batch: config.batch.max(1),
-            credit_threshold: (config.tcp.receive_buffer_bytes / 8).max(1),
+            credit_threshold: (config.tcp.receive_buffer_bytes / 8).clamp(1, MOST_CREDIT),
             inboxes: Inboxes::new(ports, config.memory_bytes),
             wiring,
+            tcp,
         })
     }
 
@@ -545,6 +549,10 @@ impl Processor for Stack {
         Stack::turn(self, now)
     }
 }
+
+/// Bytes read of which TCP is always told: half of the largest window where the peer does not scale it (RFC 7323 §2.2), however
+/// large the receive buffer is. Were it more than that window, who has read all would wait for ever for who may send nothing.
+const MOST_CREDIT: u32 = 65_535 / 2;
 
 /// Start of the dynamic ports (RFC 6335 §6).
 const FIRST_EPHEMERAL: u16 = 49_152;

@@ -27,6 +27,7 @@ pub(crate) struct Wiring {
 /// A caller-turned stack's stream.
 pub(crate) struct Plain {
     pub(crate) wiring: Wiring,
+    pub(crate) tcp: ModuleId,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) ports: Arc<UdpPorts>,
 }
@@ -67,6 +68,7 @@ pub(crate) fn plain(
     };
     Ok(Plain {
         wiring,
+        tcp: inet.layout.tcp,
         listeners,
         ports: inet.ports,
     })

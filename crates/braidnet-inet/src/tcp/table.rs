@@ -74,6 +74,12 @@ impl Table {
         self.slots.get_mut(slot)?.connection()
     }
 
+    /// Every connection, half-open and in TIME-WAIT included.
+    pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        let slots = self.slots.iter();
+        slots.filter_map(|slot| slot.connection.as_deref())
+    }
+
     /// The same, marked to be looked at when the perimeter's entry settles.
     #[inline]
     pub(super) fn touch(&mut self, slot: usize) -> Option<&mut Connection> {

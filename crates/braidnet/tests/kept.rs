@@ -1,0 +1,98 @@
+//! What a caller-turned stack keeps for applications that take their time.
+
+use braidnet::device::{Capabilities, memory};
+use braidnet::tcp::Config;
+use braidnet::{Duration, Event, Instant, Stack, StackConfig};
+
+/// Two stacks on one wire, set like this, with a listener on port 7 of the second.
+fn pair(tcp: Config) -> [Stack; 2] {
+    let (here, there) = memory::wire(Capabilities::ip(1500), 1024);
+    let stack = |address: &str, wire| {
+        let mut config = StackConfig::new(address.parse().unwrap());
+        // The fewer buckets, the sooner a place in one is given to another.
+        config.buckets = 2;
+        config.tcp = tcp;
+        Stack::new(&config, wire).unwrap()
+    };
+    let (client, mut server) = (stack("10.0.0.1", here), stack("10.0.0.2", there));
+    server.listen(7, 64).unwrap();
+    [client, server]
+}
+
+fn settle(stacks: &mut [Stack; 2], now: Instant) {
+    for _ in 0..40 {
+        for stack in &mut *stacks {
+            stack.turn(now);
+        }
+    }
+}
+
+/// TCP is done with a connection long before an application has read all that came over it, and gives its place to the next.
+#[test]
+fn what_was_received_can_be_read_though_the_connection_has_a_successor() {
+    let mut stacks = pair(Config {
+        time_wait: Duration::from_millis(1),
+        ..Config::default()
+    });
+    let mut now = Instant::from_millis(1000);
+    let mut slow = Vec::new();
+    for round in 0..40u8 {
+        let call = stacks[0].connect("10.0.0.2:7".parse().unwrap()).unwrap();
+        settle(&mut stacks, now);
+        stacks[0].send(call, &[round; 100]).unwrap();
+        stacks[0].close(call);
+        settle(&mut stacks, now);
+        while let Some(event) = stacks[1].event() {
+            if let Event::Accepted(connection) = event {
+                slow.push(connection);
+                stacks[1].close(connection);
+            }
+        }
+        now += Duration::from_millis(100);
+        settle(&mut stacks, now);
+        stacks[0].forget(call);
+    }
+    assert_eq!(slow.len(), 40);
+    assert!(
+        stacks[1].statuses().is_empty(),
+        "TCP has none of them any more"
+    );
+    for (round, connection) in (0..).zip(&slow) {
+        let mut heard = [0xff; 200];
+        assert_eq!(stacks[1].receive(*connection, &mut heard), Ok(100));
+        assert_eq!(heard[..100], [round; 100]);
+        assert_eq!(stacks[1].receive(*connection, &mut heard), Ok(0), "the end");
+        stacks[1].forget(*connection);
+        assert!(stacks[1].receive(*connection, &mut heard).is_err());
+    }
+}
+
+/// A receive buffer of a megabyte, and a peer that scales no windows: what it may send is 65,535 bytes, however much room there is.
+#[test]
+fn a_window_without_scale_opens_again_when_all_has_been_read() {
+    let mut stacks = pair(Config {
+        receive_buffer_bytes: 1 << 20,
+        window_scale: false,
+        ..Config::default()
+    });
+    let mut now = Instant::from_millis(1000);
+    let call = stacks[0].connect("10.0.0.2:7".parse().unwrap()).unwrap();
+    settle(&mut stacks, now);
+    let Some(Event::Accepted(answer)) = stacks[1].event() else {
+        panic!("nobody called");
+    };
+    let (mut sent, mut heard) = (0, 0);
+    let mut buffer = vec![0; 1 << 20];
+    // Two seconds: a timeout or a probe would take 200 ms and bring one byte.
+    for _ in 0..200 {
+        if sent < 300_000 {
+            sent += stacks[0].send(call, &[7; 1000]).unwrap();
+        }
+        settle(&mut stacks, now);
+        heard += stacks[1].receive(answer, &mut buffer).unwrap_or(0);
+        now += Duration::from_millis(10);
+    }
+    settle(&mut stacks, now);
+    heard += stacks[1].receive(answer, &mut buffer).unwrap_or(0);
+    assert_eq!((sent, heard), (200_000, 200_000));
+}
