@@ -28,6 +28,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("braidnet-lab", 6),
     ("braidnet-packetdrill", 6),
     ("braidnet-scripts", 6),
+    ("braidnet-simulator", 6),
     ("braidnet-cli", 7),
     ("braidnet-fuzz", 7),
 ];

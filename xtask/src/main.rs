@@ -7,6 +7,7 @@
 //! - `instructions`: how many instructions a message takes, by layer and by function (see [`instructions`]).
 //! - `fuzz`: what libFuzzer finds within a given time (see [`fuzz`]).
 //! - `schedules`: whole small stacks in orders that seeds draw (see [`schedules`]).
+//! - `simulate`: whole stacks on bad networks in virtual time, over so many seeds (see `docs/testing.md`).
 //! - `sanitize`: Miri and ThreadSanitizer, where the toolchain has them (see [`sanitize`]).
 //!
 //! It changes nothing but what it builds, and reaches no network but for crates that a build lacks.
@@ -20,6 +21,7 @@ mod instructions;
 mod mutants;
 mod sanitize;
 mod schedules;
+mod simulate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +41,8 @@ usage: cargo run -p xtask -- <command>
            every target of braidnet-fuzz under libFuzzer, 120 seconds over all; --keep adds what reaches more to what is kept
   schedules [SEEDS]
            the equivalence test on threads whose every step a seed puts in its place, over so many seeds
+  simulate [--seeds N | --seed N --shrink] [FLAGS]
+           whole stacks on bad networks in virtual time, held against the laws of TCP; `--help` says the rest
   sanitize Miri and ThreadSanitizer; says SKIPPED and why where the toolchain lacks them";
 
 fn main() -> ExitCode {
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         ["fuzz", words @ ..] => fuzz::run(&workspace_root(), words),
         ["schedules"] => schedules::run(&workspace_root(), None),
         ["schedules", seeds] => schedules::run(&workspace_root(), Some(seeds)),
+        ["simulate", words @ ..] => simulate::run(&workspace_root(), words),
         ["sanitize"] => sanitize::run(&workspace_root()),
         ["help" | "--help" | "-h"] => Ok(USAGE.to_owned()),
         [] => Err(USAGE.to_owned()),

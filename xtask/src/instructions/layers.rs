@@ -71,6 +71,7 @@ const FILES: [(&str, Layer); 26] = [
     ("-lab/", Layer::FarEnd),
     ("-service/", Layer::Application),
     ("-scripts/", Layer::Application),
+    ("-simulator/", Layer::Application),
     ("-packetdrill/", Layer::Application),
     ("-stream/", Layer::Framework),
     ("-process/", Layer::Framework),

@@ -1,0 +1,59 @@
+//! What was sent in an earlier incarnation, or was forged by somebody who does not see the numbers, changes nothing where it lies
+//! outside the window (RFC 9293 §3.4.1, §3.10.7.4 first check; RFC 5961 §3 to §5): it is answered, at most.
+
+use crate::law::{Law, Verdict, demand};
+use crate::ledger::{Life, Seen, Visit};
+use braidnet::tcp::Status;
+use braidnet::wire::tcp::TcpFlags;
+
+/// How many segments lay in the window by chance.
+pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Result<u64, crate::law::Violation> {
+    let (Some(before), [seen], 1) = (visit.before, visit.fed.as_slice(), visit.causes) else {
+        return Ok(0);
+    };
+    let Some((peer, _)) = life.peer else {
+        return Ok(0);
+    };
+    if seen.birth == peer || !before.state.is_synchronized() {
+        return Ok(0);
+    }
+    if could_pass(seen, &before) {
+        life.is_tainted = true;
+        return Ok(1);
+    }
+    outside(visit, seen, &before)?;
+    Ok(0)
+}
+
+/// By its numbers it could belong to this incarnation.
+fn could_pass(seen: &Seen, before: &Status) -> bool {
+    let offset = seen.header.seq - before.rcv_nxt;
+    let behind = before.rcv_nxt - seen.header.seq;
+    let in_window = offset <= before.rcv_wnd || behind <= seen.octets();
+    // In TIME-WAIT a SYN that looks new begins anew (RFC 9293 §3.6.1).
+    let renews = seen.has(TcpFlags::SYN);
+    in_window || renews
+}
+
+fn outside(visit: &Visit<'_>, seen: &Seen, before: &Status) -> Verdict {
+    let same = visit.after.is_some_and(|after| {
+        let position = |status: &Status| {
+            (
+                status.state,
+                status.rcv_nxt,
+                status.snd_una,
+                status.out_of_order_bytes,
+            )
+        };
+        position(&after) == position(before)
+    });
+    demand(same, Law::Incarnation, || {
+        format!(
+            "{}: {:?} of life {} has changed {before:?} to {:?}",
+            visit.describe(),
+            seen.header,
+            seen.birth,
+            visit.after
+        )
+    })
+}

@@ -1,0 +1,91 @@
+//! Faults planted between a stack and the world, to see that the checkers find them.
+
+use crate::case::HostCase;
+#[cfg(test)]
+use crate::law::Law;
+use braidnet::tcp::Config;
+use braidnet::wire::checksum::Sum;
+use braidnet::wire::ipv4;
+use braidnet::wire::tcp::{self, TcpFlags, TcpHeader};
+use std::time::Duration;
+
+/// What a faulty host does wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Fault {
+    /// It takes windows for wider than they are.
+    WindowIgnored,
+    /// It never sends an ACK of its own.
+    AckWithheld,
+    /// It delays ACKs for longer than it is set to.
+    AckLate,
+    /// Its timeout is shorter than it is set to.
+    TimeoutShort,
+    /// TIME-WAIT is shorter than it is set to.
+    TimeWaitShort,
+    /// It keeps more out of order than it is set to.
+    Hoards,
+    /// What it sends when a timer expires is lost before it leaves: it is silent for ever.
+    Mute,
+}
+
+impl Fault {
+    /// Every fault, and the laws of which it breaks one.
+    #[cfg(test)]
+    pub(crate) const ALL: [(Fault, &'static [Law]); 7] = [
+        (Fault::WindowIgnored, &[Law::Window]),
+        (Fault::AckWithheld, &[Law::Acknowledgment]),
+        (Fault::AckLate, &[Law::Acknowledgment]),
+        (Fault::TimeoutShort, &[Law::Timeout]),
+        (Fault::TimeWaitShort, &[Law::TimeWait]),
+        (Fault::Hoards, &[Law::Memory]),
+        (Fault::Mute, &[Law::Stall, Law::Ends, Law::Timeout]),
+    ];
+
+    /// Sets a stack otherwise than the checkers know of.
+    pub(crate) fn set(self, engine: &mut Config, told: &mut HostCase) {
+        match self {
+            Fault::AckLate => {
+                engine.delayed_ack = Duration::from_millis(400);
+                told.engine.delayed_ack = told.engine.delayed_ack.min(Duration::from_millis(40));
+            }
+            Fault::TimeoutShort => engine.min_rto = Duration::from_millis(20),
+            Fault::TimeWaitShort => {
+                engine.time_wait = told.engine.time_wait / 2;
+            }
+            Fault::Hoards => {
+                engine.reassembly_segments = 8192;
+                told.engine.reassembly_segments = 2;
+            }
+            Fault::WindowIgnored | Fault::AckWithheld | Fault::Mute => {}
+        }
+    }
+
+    /// Changes a packet that arrives.
+    pub(crate) fn on_arrival(self, packet: &[u8]) -> Vec<u8> {
+        let mut bytes = packet.to_vec();
+        if self == Fault::WindowIgnored
+            && crate::trace::parse(packet).is_some()
+            && let Ok(header) = ipv4::parse(packet)
+            && let Some(segment) = bytes.get_mut(header.payload_range())
+        {
+            segment[14..16].fill(0xff);
+            segment[16..18].fill(0);
+            let len = segment.len() as u32;
+            let pseudo =
+                Sum::pseudo_header(&header.source, &header.destination, tcp::PROTOCOL, len);
+            let sum = pseudo.combine(Sum::of(segment)).finish_bytes();
+            segment[16..18].copy_from_slice(&sum);
+        }
+        bytes
+    }
+
+    /// Whether a segment that leaves is lost before anybody sees it.
+    pub(crate) fn swallows(self, header: &TcpHeader, len: usize) -> bool {
+        let is_bare = len == 0 && header.flags.0 == TcpFlags::ACK.0;
+        match self {
+            Fault::AckWithheld => is_bare,
+            Fault::Mute => len > 0,
+            _ => false,
+        }
+    }
+}
