@@ -2,7 +2,7 @@
 //! to remember into its SYN-ACK, and takes it from the ACK that answers that.
 //!
 //! The initial sequence number is the cookie: five bits of a clock that ticks every 64 seconds, three that stand for a segment
-//! size, and 24 of keyed hashes: ten of the clock and the tuple, 14 of these and the peer's initial sequence number. Where the peer
+//! size, and 24 of keyed hashes: four of the clock and the tuple, 20 of these and the peer's initial sequence number. Where the peer
 //! sends timestamps, the last six bits of ours, which it echoes, hold its window scale and whether it takes selective
 //! acknowledgments and congestion notification; without them none of these is agreed to. The peer could change these six, and harm
 //! nobody but itself.
@@ -28,7 +28,7 @@ const LIFETIME: u64 = 2;
 const HASH_BITS: u32 = 24;
 /// Of these, the lowest are of both ends and the time only; the others hang on the peer's initial sequence number as well, so that
 /// two lives of a connection begin far from each other.
-const ENDS_BITS: u32 = 10;
+const ENDS_BITS: u32 = 4;
 const ENDS_MASK: u32 = (1 << ENDS_BITS) - 1;
 const SYN_BITS: u32 = HASH_BITS - ENDS_BITS;
 /// The last bits of a timestamp: the scale, 15 for none, selective acknowledgment, and congestion notification.
@@ -130,7 +130,7 @@ impl SynCookie<'_> {
     }
 
     /// Whether a segment that brings no cookie back may follow one that does: it acknowledges a cookie of these two ends that is still
-    /// good, given for a SYN whose sequence number this segment does not tell. One in ten thousand does so by chance.
+    /// good, given for a SYN whose sequence number this segment does not tell. One in 170 does so by chance.
     pub fn may_follow(&self, ack: &TcpHeader) -> bool {
         let iss = ack.ack - 1;
         let age = self.tick().wrapping_sub(u64::from(iss.value() >> 27)) & 31;

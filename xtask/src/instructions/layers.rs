@@ -52,7 +52,7 @@ impl Layer {
 }
 
 /// Which files make up which layer: the first that a path begins with, behind `crates/braidnet`.
-const FILES: [(&str, Layer); 26] = [
+const FILES: [(&str, Layer); 27] = [
     ("-device/", Layer::Device),
     ("-impair/", Layer::Device),
     ("-wire/src/checksum", Layer::Data),

@@ -58,6 +58,9 @@ fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)
             )
         },
     )?;
+    // Where the cut turns out to have been needless, the window is as if what was acknowledged meanwhile had let it grow.
+    let meanwhile = if before.recovering { acked } else { 0 };
+    let known = life.congestion.largest.saturating_add(meanwhile).max(known);
     life.congestion.largest = known.max(after.cwnd);
     Ok(())
 }

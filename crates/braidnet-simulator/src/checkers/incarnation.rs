@@ -8,21 +8,22 @@ use braidnet::wire::tcp::TcpFlags;
 
 /// How many segments lay in the window by chance.
 pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Result<u64, crate::law::Violation> {
-    let (Some(before), [seen], 1) = (visit.before, visit.fed.as_slice(), visit.causes) else {
+    let (Some(before), Some((peer, _))) = (visit.before, life.peer) else {
         return Ok(0);
     };
-    let Some((peer, _)) = life.peer else {
-        return Ok(0);
-    };
-    if seen.birth == peer || !before.state.is_synchronized() {
-        return Ok(0);
+    let mut chances = 0;
+    for seen in visit.fed.iter().filter(|seen| seen.birth != peer) {
+        if !before.state.is_synchronized() {
+            continue;
+        }
+        if could_pass(seen, &before) {
+            life.is_tainted = true;
+            chances += 1;
+        } else if visit.causes == 1 {
+            outside(visit, seen, &before)?;
+        }
     }
-    if could_pass(seen, &before) {
-        life.is_tainted = true;
-        return Ok(1);
-    }
-    outside(visit, seen, &before)?;
-    Ok(0)
+    Ok(chances)
 }
 
 /// By its numbers it could belong to this incarnation.

@@ -283,5 +283,8 @@ fn what_may_follow_a_cookie_is_told_from_most_else() {
     let guesses = (0..100_000u32).map(|n| SeqNumber::new(n.wrapping_mul(0x9e37_79b9)));
     let taken = guesses.filter(|ack| cookie(now).may_follow(&behind(*ack)));
     let taken = taken.count();
-    assert!(taken < 40, "{taken} of 100,000, three in 32,768 expected");
+    assert!(
+        (300..900).contains(&taken),
+        "{taken} of 100,000, three in 512 expected"
+    );
 }

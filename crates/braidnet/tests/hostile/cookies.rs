@@ -98,11 +98,11 @@ fn class_13_and_20_cookies_that_nobody_was_given() {
     fill(&mut rig, 100);
     for n in 0..5000 {
         let answers = rig.segment(&guess(n));
-        // One in ten thousand looks like what is behind a cookie, and is dropped.
+        // One in 170 looks like what is behind a cookie, and is dropped.
         assert!(is_reset(&answers) || answers.is_empty(), "{answers:?}");
     }
     let awaited = rig.count("tcp.cookies_awaited");
-    assert!(awaited < 10, "{awaited}");
+    assert!(awaited < 60, "{awaited}");
     assert_eq!(rig.count("tcp.cookies_wrong"), 5000 - awaited);
     // One that was given to another, and one that is too old.
     let syn = Segment {
