@@ -209,11 +209,16 @@ impl Ledger {
         let Some(lives) = self.lives.get_mut(&(station, visit.tuple)) else {
             return Ok(());
         };
-        // The life that this turn is about: that of what was sent, else the one that has heard of a peer last.
+        // The life that this turn is about: that of what was sent, else the one whose numbers the stack goes by.
         let birth = visit.sent.iter().map(|seen| seen.birth).max();
         let Some(life) = (match birth.filter(|birth| *birth > 0) {
             Some(birth) => lives.iter_mut().find(|life| life.id == birth),
-            None => lives.last_mut(),
+            None => match visit.after.or(visit.before) {
+                Some(status) => lives
+                    .iter_mut()
+                    .min_by_key(|life| status.snd_una - life.iss),
+                None => lives.last_mut(),
+            },
         }) else {
             return Ok(());
         };

@@ -148,6 +148,10 @@ fn plain_tcp(segment: &[u8]) -> Result<(TcpHeader, usize), TcpError> {
         urgent: word(segment, 18),
         ..TcpHeader::default()
     };
+    if segment[12] & 1 != 0 {
+        // The bit below the data offset (RFC 9768 §3.1).
+        header.present |= TcpHeader::AE;
+    }
     let options = &segment[20..header_len];
     let mut at = 0;
     while at < options.len() && options[at] != 0 {

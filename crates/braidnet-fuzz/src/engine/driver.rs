@@ -1,7 +1,7 @@
 //! One engine, its user, and the model, step by step.
 
 use super::input::{Kind, RECORD, Record};
-use super::model::{Agreed, Arriving, Model, Reset, Variant};
+use super::model::{Agreed, Arriving, Model, Octet, Reset, Variant};
 use super::setup::{Opening, Setup};
 use braidnet_tcp::{
     DropReason, Events, Heard, Listen, Payload, Report, State, SynCookie, Tcb, Transmit, listen,
@@ -429,9 +429,7 @@ impl Driver {
         none_delivered: bool,
         drop: Option<DropReason>,
     ) {
-        let is_new = |(at, octet): (usize, &Variant)| {
-            *octet > 0 && before.held.get(at).is_none_or(|then| *then == 0)
-        };
+        let is_new = |(at, octet): (usize, &Octet)| before.held.get(at) != Some(octet);
         let kept = self.model.held.iter().enumerate().any(is_new);
         let (alive, few) = (
             self.store.alive.get(),

@@ -13,6 +13,14 @@ use std::collections::VecDeque;
 /// Which kind of octet stands somewhere: there are several streams of the peer's, one for each variant.
 pub type Variant = u8;
 
+/// A place behind RCV.NXT: the octet that is held there, if any.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Octet {
+    variant: Variant,
+    /// The number of the segment that brought it, 0 if nothing is held.
+    piece: u32,
+}
+
 /// What both SYNs agree on.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Agreed {
@@ -40,8 +48,10 @@ pub struct Model {
     pub rcv_nxt: i64,
     /// The right edge of the window as announced.
     pub rcv_edge: i64,
-    /// From RCV.NXT on: which octets are held, each as its variant and one, or 0.
-    pub held: VecDeque<Variant>,
+    /// What is held from RCV.NXT on.
+    pub held: VecDeque<Octet>,
+    /// How many segments have been held, at least in part.
+    pieces: u32,
     /// Where the peer's stream ends.
     fin: Option<i64>,
     fin_taken: bool,
@@ -98,6 +108,7 @@ impl Model {
             rcv_nxt: 0,
             rcv_edge: 0,
             held: VecDeque::new(),
+            pieces: 0,
             fin: None,
             fin_taken: false,
             latest: None,
@@ -409,8 +420,8 @@ impl Model {
         end = end.min(self.fin.unwrap_or(end));
         self.hold(variant, start, end);
         let mut delivered = Vec::new();
-        while let Some(octet) = self.held.front().filter(|octet| **octet > 0) {
-            delivered.push(octet - 1);
+        while let Some(octet) = self.held.front().filter(|octet| octet.piece > 0) {
+            delivered.push(octet.variant);
             self.held.pop_front();
             self.rcv_nxt += 1;
         }
@@ -436,28 +447,42 @@ impl Model {
     }
 
     fn is_held(&self, place: i64) -> bool {
-        usize::try_from(place - self.rcv_nxt)
-            .is_ok_and(|at| self.held.get(at).is_some_and(|octet| *octet > 0))
+        self.piece_at(place) > 0
     }
 
-    /// Keeps what is missing from `start` on: what came first stays, and of what would lie on both sides of it, only the first part
-    /// is kept.
+    fn piece_at(&self, place: i64) -> u32 {
+        let octet = usize::try_from(place - self.rcv_nxt).map(|at| self.held.get(at));
+        octet.ok().flatten().map_or(0, |octet| octet.piece)
+    }
+
+    /// Keeps what is missing from `start` on. What came first stays, but what lies inside the segment and ends before it does gives way.
     fn hold(&mut self, variant: Variant, start: i64, end: i64) {
-        let mut at = self.held_to(start);
-        while at < end && !self.is_held(at) {
+        self.pieces += 1;
+        let octet = Octet {
+            variant,
+            piece: self.pieces,
+        };
+        for at in self.held_to(start)..end {
+            let held = self.piece_at(at);
+            let mut behind = at;
+            while held > 0 && self.piece_at(behind) == held {
+                behind += 1;
+            }
+            if behind >= end {
+                break;
+            }
             let index = (at - self.rcv_nxt) as usize;
             if self.held.len() <= index {
-                self.held.resize(index + 1, 0);
+                self.held.resize(index + 1, Octet::default());
             }
-            self.held[index] = variant + 1;
-            at += 1;
+            self.held[index] = octet;
         }
     }
 
     /// There was no room for what [`Model::arrive`] has kept of a segment, and so for the FIN behind it.
     pub fn forget(&mut self, before: &Model) {
         for (at, octet) in self.held.iter_mut().enumerate() {
-            *octet = (*octet).min(before.held.get(at).copied().unwrap_or(0));
+            *octet = before.held.get(at).copied().unwrap_or_default();
         }
         self.trim();
         self.fin = before.fin;
@@ -465,7 +490,7 @@ impl Model {
 
     /// What is held ends with an octet.
     fn trim(&mut self) {
-        while self.held.back() == Some(&0) {
+        while self.held.back() == Some(&Octet::default()) {
             self.held.pop_back();
         }
     }
@@ -531,7 +556,7 @@ impl Model {
         for (at, octet) in self.held.iter().enumerate() {
             let place = self.rcv_nxt + at as i64;
             match ranges.last_mut() {
-                _ if *octet == 0 => {}
+                _ if octet.piece == 0 => {}
                 Some((_, right)) if *right == place => *right += 1,
                 _ => ranges.push((place, place + 1)),
             }
