@@ -1,4 +1,4 @@
-//! The TCP engine beside the [model], over any sequence of segments, times and calls.
+//! The TCP engine beside the model, over any sequence of segments, times and calls.
 
 mod driver;
 mod input;
