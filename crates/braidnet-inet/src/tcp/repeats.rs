@@ -63,8 +63,11 @@ impl Repeats {
             return turns % 2;
         }
         let older = (turns + 1) % 2;
-        let words = fields[older].iter().flat_map(|line| &line.0);
-        words.for_each(|word| word.store(0, Ordering::Relaxed));
+        wipe(&fields[older]);
+        if now.nanos().saturating_sub(since) >= 2 * GENERATION.as_nanos() as u64 {
+            // Nobody has asked for so long that the other's time is over as well.
+            wipe(&fields[turns % 2]);
+        }
         self.turns.store(turns as u64 + 1, Ordering::Relaxed);
         older
     }
@@ -72,6 +75,11 @@ impl Repeats {
 
 fn empty() -> Box<[Line]> {
     (0..LINES).map(|_| Line::default()).collect()
+}
+
+fn wipe(field: &[Line]) {
+    let words = field.iter().flat_map(|line| &line.0);
+    words.for_each(|word| word.store(0, Ordering::Relaxed));
 }
 
 /// Where in its line a SYN leaves its bits: nine bits of the hash for each.
@@ -129,6 +137,16 @@ mod tests {
                     "{first} {later}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_syn_is_forgotten_where_nobody_else_asks() {
+        for (later, known) in [(1249, true), (1250, true), (2499, true), (2500, false)] {
+            let repeats = Repeats::default();
+            repeats.note(hash(1), after(0));
+            repeats.note(hash(7), after(0));
+            assert_eq!(repeats.note(hash(7), after(later)), known, "{later}");
         }
     }
 
