@@ -35,6 +35,8 @@ reasons! {
     TextOnSyn: "tcp_text_on_syn";
     /// The peer's SYN once more; it was answered with our SYN-ACK once more.
     DuplicateSyn: "tcp_duplicate_syn";
+    /// The peer's SYN once more, with the other kind of congestion notification; it was answered with a RST (RFC 9768 §3.1.5).
+    OtherEcnSetup: "tcp_other_ecn_setup";
     /// The timestamp lies before the one last taken (RFC 7323 §5.3 R1).
     OldTimestamp: "tcp_old_timestamp";
     /// Timestamps were agreed on and this segment has none (RFC 7323 §3.2).
@@ -67,6 +69,8 @@ reasons! {
     BadSackBlock: "tcp_bad_sack_block";
     /// Data or a FIN after the peer's FIN (RFC 9293 §3.10.7.4, seventh check).
     TextAfterFin: "tcp_text_after_fin";
+    /// A FIN at another place than the first, which stands (RFC 9293 §3.10.7.4, eighth check).
+    FinMoved: "tcp_fin_moved";
     /// Data for nobody: the application reads no more; it was answered with a RST (RFC 9293 §3.6.1).
     NobodyReads: "tcp_nobody_reads";
     /// Out of order, and held already in whole or in part: what came first stays, or gives way to what reaches further.

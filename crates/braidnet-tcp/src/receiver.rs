@@ -246,13 +246,17 @@ impl<P: Payload> Receiver<P> {
         cut
     }
 
-    /// Notes the peer's FIN, the first one if there are several; `alone` if no data came with it.
-    pub(crate) fn note_fin(&mut self, fin: SeqNumber, alone: bool) {
-        self.fin.get_or_insert(fin);
+    /// Notes the peer's FIN; of several the first one stands. `alone` if no data came with it.
+    pub(crate) fn note_fin(&mut self, fin: SeqNumber, alone: bool) -> Result<(), DropReason> {
+        let first = *self.fin.get_or_insert(fin);
         if alone && fin != self.rcv_nxt {
             self.acknowledge_disorder();
         }
         self.refresh();
+        match first == fin {
+            true => Ok(()),
+            false => Err(DropReason::FinMoved),
+        }
     }
 
     /// Takes the peer's FIN if everything before it is there (RFC 9293 §3.10.7.4, eighth check).

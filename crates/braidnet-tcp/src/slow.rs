@@ -6,7 +6,6 @@
 //! [`deadline`](crate::Tcb::deadline).
 
 use crate::config::{Config, Keepalive};
-use crate::connection::Reset;
 use crate::state::State;
 use crate::timers::{Timer, nanos};
 use crate::{Events, Payload, Tcb};
@@ -171,8 +170,8 @@ impl<P: Payload> Tcb<P> {
             self.sender.search_path();
         }
         if impatient && self.waits_for_fin() {
-            *events |= Events::TIMED_OUT | Events::CLOSED;
-            return self.abort();
+            *events |= Events::TIMED_OUT;
+            return self.reset_peer(events);
         }
         if stuck && self.is_stuck() {
             *events |= Events::TIMED_OUT;
@@ -204,9 +203,15 @@ impl<P: Payload> Tcb<P> {
         {
             return;
         }
-        let armed_for = Duration::from_nanos(self.sender.rtt.rto());
-        let due = self.sender.retransmit.deadline().unwrap_or(now);
-        self.connection.user_timeout.stuck = Some((una, due - armed_for));
+        let since = match self.sender.flight_size() {
+            // A probe of the window, whose timer runs from when that was found closed.
+            0 => {
+                let armed_for = Duration::from_nanos(self.sender.rtt.rto());
+                self.sender.retransmit.deadline().unwrap_or(now) - armed_for
+            }
+            _ => self.sender.armed_at,
+        };
+        self.connection.user_timeout.stuck = Some((una, since));
         self.restart_user_timeout();
     }
 
@@ -264,15 +269,9 @@ impl<P: Payload> Tcb<P> {
             return connection.slow.set(Slow::Keepalive, Timer::at(due));
         }
         if connection.keepalive_probes >= keepalive.probes.max(1) {
-            let reset = Reset {
-                seq: self.sender.snd_nxt,
-                with_ack: true,
-            };
             *events |= Events::TIMED_OUT;
-            self.end(events);
             // Should it be there after all, it is not to wait in vain.
-            self.connection.reset = Some(reset);
-            return;
+            return self.reset_peer(events);
         }
         connection.keepalive_probes += 1;
         connection.keepalive_due = true;

@@ -179,20 +179,20 @@ impl<P: Payload> Tcb<P> {
     /// ABORT (RFC 9293 §3.10.5): the connection is over at once. Where the peer must be told, a RST comes out of
     /// [`poll_transmit`](Tcb::poll_transmit).
     pub fn abort(&mut self) {
-        let told = matches!(
-            self.connection.state,
+        let told = match self.connection.state {
             State::SynReceived
-                | State::Established
-                | State::FinWait1
-                | State::FinWait2
-                | State::CloseWait
-        );
-        let reset = Reset {
-            seq: self.sender.snd_nxt,
-            with_ack: true,
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::CloseWait => true,
+            // The RFC enters these states once the FIN leaves, not when the user closes: until then it is in one of those above.
+            State::Closing | State::LastAck => self.sender.unsent() > 0,
+            State::Closed | State::SynSent | State::TimeWait => false,
         };
-        self.end(&mut Events::empty());
-        self.connection.reset = told.then_some(reset);
+        match told {
+            true => self.reset_peer(&mut Events::empty()),
+            false => self.end(&mut Events::empty()),
+        }
     }
 
     /// When [`on_deadline`](Tcb::on_deadline) is to be called next.
@@ -313,6 +313,15 @@ impl<P: Payload> Tcb<P> {
         self.receiver.delayed_ack = Timer::OFF;
         self.receiver.discard();
         *events |= Events::CLOSED;
+    }
+
+    /// The same, and the peer is told by a RST.
+    pub(crate) fn reset_peer(&mut self, events: &mut Events) {
+        self.end(events);
+        self.connection.reset = Some(Reset {
+            seq: self.sender.snd_nxt,
+            with_ack: true,
+        });
     }
 
     #[inline]

@@ -237,6 +237,30 @@ fn a_fin_out_of_order_waits_for_what_is_missing() {
     assert_eq!(host.sent().last(), Some(&(ACK, 0, 11, 0)));
 }
 
+/// The first FIN stands; where another is, before or behind it, is named.
+#[test]
+fn of_two_fins_the_first_stands() {
+    // The second segment: where it begins, bytes of data; what is said of it.
+    let rows = [
+        (5, 5, None),
+        (10, 0, None),
+        (7, 0, Some(DropReason::FinMoved)),
+        (12, 0, Some(DropReason::FinMoved)),
+        (5, 7, Some(DropReason::TextAfterFin)),
+    ];
+    for (seq, len, reason) in rows {
+        let mut host = Host::in_state(State::Established, 0);
+        host.arrive(&segment(FIN | ACK, 5, 0, 5));
+        host.arrive(&segment(FIN | ACK, seq, 0, len));
+        let told: Vec<_> = (host.end.drops.iter().copied())
+            .filter(|drop| *drop != DropReason::Overlap)
+            .collect();
+        assert_eq!(told, Vec::from_iter(reason), "{seq} {len}");
+        assert_eq!(host.arrive(&segment(ACK, 0, 0, 5)), Events::END_OF_DATA);
+        assert_eq!(host.end.received.len(), 10, "{seq} {len}");
+    }
+}
+
 /// What is held past a FIN that comes later, and the FIN with the rest; afterwards the stream is 15 bytes and a FIN.
 #[test]
 fn a_fin_before_what_is_held_ends_the_stream() {

@@ -1,7 +1,6 @@
 //! Data and FIN (RFC 9293 §3.10.7.4, seventh and eighth check).
 
 use super::Segment;
-use crate::connection::Reset;
 use crate::state::Step;
 use crate::{DropReason, Events, Payload, Sink, Tcb};
 use braidnet_wire::seq::SeqNumber;
@@ -47,8 +46,10 @@ impl<P: Payload> Tcb<P> {
                 );
             }
         }
-        if segment.fin {
-            self.receiver.note_fin(end, text_len == 0);
+        if segment.fin
+            && let Err(reason) = self.receiver.note_fin(end, text_len == 0)
+        {
+            segment.note(reason);
         }
         if self.receiver.take_fin() {
             *events |= Events::END_OF_DATA;
@@ -71,12 +72,7 @@ impl<P: Payload> Tcb<P> {
     /// New data, and nobody reads any more: the peer must know that it is lost (RFC 9293 §3.6.1, RFC 1122 §4.2.2.13).
     fn refuse_text(&mut self, segment: &mut Segment<'_, P>, events: &mut Events) {
         segment.note(DropReason::NobodyReads);
-        let reset = Reset {
-            seq: self.sender.snd_nxt,
-            with_ack: true,
-        };
         *events |= Events::RESET;
-        self.end(events);
-        self.connection.reset = Some(reset);
+        self.reset_peer(events);
     }
 }

@@ -1,6 +1,8 @@
 //! Windows, Nagle, silly windows, probes: when new data leaves, as seen on the wire.
 
-use crate::testing::{ACK, FIN, Host, PSH, Reply, SYN, sack, segment, starts, thousand, window};
+use crate::testing::{
+    ACK, FIN, Host, PSH, RST, Reply, SYN, sack, segment, starts, thousand, window,
+};
 use crate::{Config, DropReason, Events, State};
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
@@ -416,11 +418,7 @@ fn aborts() {
     let mut host = Host::in_state(State::Established, 3);
     host.end.tcb.abort();
     assert_eq!(host.end.tcb.state(), State::Closed);
-    assert_eq!(
-        host.sent(),
-        [(crate::testing::RST | ACK, 3, 0, 0)],
-        "RFC 9293 §3.10.5"
-    );
+    assert_eq!(host.sent(), [(RST | ACK, 3, 0, 0)], "RFC 9293 §3.10.5");
     assert_eq!(host.end.tcb.deadline(), None);
     for state in [
         State::SynSent,
@@ -449,10 +447,39 @@ fn data_that_nobody_reads_is_answered_with_a_reset() {
     assert!(host.end.tcb.deadline().is_some(), "FIN-WAIT-2 is bounded");
     host.arrive(&segment(ACK, 0, 1, 5));
     assert_eq!(host.end.drops, [DropReason::NobodyReads]);
-    assert_eq!(
-        host.sent(),
-        [(crate::testing::RST | ACK, 1, 0, 0)],
-        "RFC 9293 §3.6.1"
-    );
+    assert_eq!(host.sent(), [(RST | ACK, 1, 0, 0)], "RFC 9293 §3.6.1");
     assert!(host.end.is_closed());
+}
+
+/// What waits behind a closed window has no FIN yet: in the RFC's terms the user is still closing, and the peer is told
+/// (RFC 9293 §3.10.4, §3.10.5).
+#[test]
+fn who_aborts_before_the_fin_has_left_tells_the_peer() {
+    for (state, closed) in [
+        (State::CloseWait, State::LastAck),
+        (State::Established, State::Closing),
+    ] {
+        for (room, last) in [(0, RST), (9, 0)] {
+            let mut host = Host::in_state(state, 0);
+            let at = i32::from(state == State::CloseWait);
+            host.arrive(&window(0, 0));
+            let mut wider = segment(ACK, at, 0, 0);
+            wider.header.window = room;
+            host.arrive(&wider);
+            host.end.send(b"data");
+            host.end.tcb.close(host.now);
+            let mut fin = segment(FIN | ACK, 0, 0, 0);
+            fin.header.window = room;
+            host.arrive(&fin);
+            host.sent();
+            assert_eq!(host.end.tcb.state(), closed);
+            host.end.tcb.abort();
+            let flags: Vec<u8> = host.sent().iter().map(|sent| sent.0 & RST).collect();
+            assert_eq!(
+                flags,
+                Vec::from_iter((last != 0).then_some(last)),
+                "{state} {room}"
+            );
+        }
+    }
 }

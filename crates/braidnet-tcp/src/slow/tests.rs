@@ -220,6 +220,21 @@ fn a_user_timeout_is_kept_to_the_second() {
     pass(&mut host, 30 * SECOND);
     host.end.tcb.set_user_timeout(Some(50 * SECOND));
     assert_eq!(lived(&mut host, None), 20);
+    // Where the tail is probed first, that does not make it shorter.
+    let mut host = Host::accept(
+        &Config {
+            rack: true,
+            user_timeout: Some(Duration::from_millis(500)),
+            ..Config::default()
+        },
+        &segment(SYN, -1, 0, 0),
+    );
+    host.now += Duration::from_millis(100);
+    host.arrive(&segment(ACK, 0, 0, 0));
+    host.end.send(&[b'y'; 3000]);
+    host.sent();
+    let almost = pass(&mut host, Duration::from_millis(499));
+    assert_eq!(almost, Events::empty());
     // With nothing to send it means nothing.
     let mut host = established(&patient);
     host.end.send(b"data");
@@ -317,7 +332,7 @@ fn a_close_that_waits_no_longer() {
     let rows: [Row; 6] = [
         (State::Established, None, OVER, &[(RST | ACK, 4, 0, 0)]),
         (State::SynReceived, None, OVER, &[(RST | ACK, 0, 0, 0)]),
-        (State::CloseWait, None, OVER, &[]),
+        (State::CloseWait, None, OVER, &[(RST | ACK, 4, 1, 0)]),
         (
             State::Established,
             Some(segment(ACK, 0, 3, 0)),
