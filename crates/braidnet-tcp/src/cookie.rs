@@ -7,7 +7,7 @@
 //! acknowledgments and congestion notification; without them none of these is agreed to. The peer could change these six, and harm
 //! nobody but itself.
 
-use crate::config::Config;
+use crate::config::{Config, EcnMode};
 use crate::connection::Connection;
 use crate::ecn::SETUP;
 use crate::state::State;
@@ -67,14 +67,16 @@ impl SynCookie<'_> {
         timestamp_offset: u32,
     ) -> TcpHeader {
         let mut syn = *syn;
-        // There is no room for more than the classic kind.
-        syn.present &= !TcpHeader::AE;
         if !(config.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS)) {
             // Nowhere to keep anything else.
             syn.present &= TcpHeader::HAS_MSS;
             syn.flags = TcpFlags::SYN;
         }
-        let config = config.bounded();
+        let mut config = config.bounded();
+        if config.ecn == EcnMode::Accurate {
+            // There is no room for more than the classic kind.
+            config.ecn = EcnMode::On;
+        }
         let mss = mss.min(config.maximum_segment);
         let mut connection = Connection::new(&config, mss, State::SynReceived, self.now);
         connection.ts_offset = timestamp_offset;

@@ -245,8 +245,10 @@ impl<P: Payload> Tcb<P> {
     fn handshake(&mut self, now: Instant) -> Transmit {
         let connection = &mut self.connection;
         let again = connection.handshakes_sent > 0;
-        if again && connection.state == State::SynSent {
-            connection.ask_less_for_ecn();
+        match connection.state {
+            State::SynSent if again => connection.ask_less_for_ecn(),
+            _ if self.sender.unanswered > 1 => connection.ecn.agree_silently(),
+            _ => {}
         }
         connection.handshakes_sent = connection.handshakes_sent.saturating_add(1);
         connection.handshake_due = false;
@@ -471,7 +473,7 @@ impl<P: Payload> Tcb<P> {
         if self.connection.user_timeout.untold {
             self.tell_user_timeout(&mut header);
         }
-        if let Some(code) = self.connection.ecn.answer.take() {
+        if let Some(code) = self.connection.ecn.take_answer(header.sack_count) {
             ecn::put_count(&mut header, code);
         }
         Transmit::bare(header)

@@ -116,6 +116,15 @@ struct Report {
     duplicate: Option<SackBlock>,
 }
 
+/// What has come of an ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    /// All its SACK blocks made sense.
+    pub(crate) sane: bool,
+    /// It says of something that it has arrived that was not known to have, so that it is no old one.
+    pub(crate) news: bool,
+}
+
 /// What has come of an ACK so far.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
@@ -135,8 +144,8 @@ impl Sender {
         self.refresh();
     }
 
-    /// Takes an acceptable ACK; says whether all its SACK blocks made sense.
-    pub(crate) fn on_ack(&mut self, now: Instant, ack: Ack<'_>) -> bool {
+    /// Takes an acceptable ACK.
+    pub(crate) fn on_ack(&mut self, now: Instant, mut ack: Ack<'_>) -> Taken {
         let header = ack.header;
         let window_before = self.snd_wnd;
         if self.snd_wnd == 0 {
@@ -172,6 +181,9 @@ impl Sender {
         };
         self.look_at_time(now, &heard);
         self.look_for_doubt(now, &heard);
+        let news = moved > 0 || delivery.octets > 0;
+        // A count that comes late is an old one (RFC 9768 §3.2.2.2).
+        ack.marked &= news || self.marks.are_repeated();
         if ack.marked {
             self.heed_mark(moved);
         }
@@ -196,7 +208,10 @@ impl Sender {
             self.tell_model_of(now, &heard.delivery, ack.sack);
         }
         self.refresh();
-        report.sane
+        Taken {
+            sane: report.sane,
+            news,
+        }
     }
 
     /// Without SACK, an ACK that fills a hole tells at once of what has long arrived: that is no rate.

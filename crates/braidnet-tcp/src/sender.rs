@@ -224,11 +224,10 @@ impl Sender {
     }
 
     /// The handshake is over: our SYN is acknowledged and the peer's window is known.
-    pub(crate) fn start(&mut self, now: Instant, smss: u32, lost_syn: bool) {
+    pub(crate) fn start(&mut self, now: Instant, lost_syn: bool) {
         self.snd_una = self.iss + 1;
         self.flight.restart(self.snd_una);
         self.measured_to = self.snd_una;
-        self.congestion.start(smss, lost_syn);
         self.pacing.restart(self.snd_nxt);
         if let Some(sent) = self.handshake_sent.take() {
             self.rtt

@@ -262,6 +262,61 @@ scripts! {
         -> ack(1001, 3001).ace(0);
     }
 
+    /// What flags that are kept for later will mean begins with the accurate kind.
+    rfc9768_3_1_3_flags_kept_for_later_ask_for_counts on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.listen();
+        <- syn(0).mss(1000).ace(5);
+        -> syn_ack(0, 1).ace(2).not_ect();
+        <- ack(1, 1).ace(2);
+        host.accept();
+        host.send(1000);
+        -> data(1, 1, 1000).ace(5).ect0();
+        <- ack(1, 1001).ace(5);
+    }
+
+    /// A SYN that comes again and does not ask changes nothing of the kind, but nothing may be marked.
+    rfc9768_3_1_5_first_syn_decides on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.listen();
+        <- syn(0).mss(1000).ace(7);
+        -> syn_ack(0, 1).ace(2);
+        <- syn(0).mss(1000);
+        -> syn_ack(0, 1).ace(2);
+        <- ack(1, 1).ace(2);
+        host.accept();
+        <- data(1, 1, 1000).ace(5).ce();
+        -> ack(1, 1001).ace(6);
+        host.send(1000);
+        -> data(1, 1001, 1000).ace(6).not_ect();
+        <- ack(1001, 1001).ace(5);
+    }
+
+    /// One that asks for the other kind leaves no way to tell which is meant.
+    rfc9768_3_1_5_syn_for_the_other_kind_is_reset on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.listen();
+        <- syn(0).mss(1000).ace(7);
+        -> syn_ack(0, 1).ace(2);
+        <- syn(0).mss(1000).ace(3);
+        -> rst_ack(1, 1);
+    }
+
+    /// An acknowledgment of a SYN-ACK goes alone, before data that waits, and once more if the SYN-ACK does.
+    rfc9768_3_2_2_1_syn_ack_is_answered_alone on ours("Linux asks for it for a whole host only") {
+        host.accurate_ecn();
+        host.connect() fails EINPROGRESS;
+        -> syn(0).ace(7);
+        <- syn_ack(0, 1).mss(1000).ace(2);
+        -> ack(1, 1).ace(2);
+        <- syn_ack(0, 1).mss(1000).ace(2).ce();
+        -> ack(1, 1).ace(6);
+        host.connect();
+        host.send(1000);
+        -> data(1, 1, 1000).ace(6).ect0();
+        <- ack(1, 1001).ace(5);
+    }
+
     /// One that cannot agrees to the classic kind.
     rfc9768_3_1_2_accurate_kind_falls_back_to_the_classic on both {
         host.listen();

@@ -98,13 +98,15 @@ impl<P: Payload> Tcb<P> {
             header,
             bare: segment.bare,
             sack: self.connection.sack,
-            marked: self
-                .connection
-                .tells_of_marks(header, header.ack.is_after(self.sender.snd_una)),
+            marked: self.connection.tells_of_marks(header),
             echo_age,
         };
-        if !self.sender.on_ack(now, ack) {
+        let taken = self.sender.on_ack(now, ack);
+        if !taken.sane {
             segment.note(DropReason::BadSackBlock);
+        }
+        if ack.marked && taken.news {
+            self.connection.hear_of_marks(header);
         }
         let found = self.sender.path.take_found();
         if !found.is_empty() {

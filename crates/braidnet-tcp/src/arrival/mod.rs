@@ -149,7 +149,7 @@ impl<P: Payload> Tcb<P> {
         sink: &mut S,
         events: &mut Events,
     ) -> Result<(), DropReason> {
-        self.check_repeated_syn(now, segment)?;
+        self.check_repeated_syn(now, segment, events)?;
         self.check_timestamps(now, segment)?;
         self.check_sequence(now, segment)?;
         if segment.has(TcpFlags::RST) {

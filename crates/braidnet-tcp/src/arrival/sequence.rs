@@ -14,6 +14,7 @@ impl<P: Payload> Tcb<P> {
         &mut self,
         now: Instant,
         segment: &mut Segment<'_, P>,
+        events: &mut Events,
     ) -> Result<(), DropReason> {
         let repeated = self.connection.state == State::SynReceived
             && segment.has(TcpFlags::SYN)
@@ -28,9 +29,19 @@ impl<P: Payload> Tcb<P> {
             self.receiver.ack_now = true;
             return Ok(());
         }
-        self.connection.heed_repeated_syn(segment.header);
+        if !self.connection.heed_repeated_syn(segment.header) {
+            return self.refuse_other_ecn(events);
+        }
         self.connection.handshake_due |= self.connection.may_challenge(now);
         Err(DropReason::DuplicateSyn)
+    }
+
+    /// The peer has asked for both kinds of congestion notification in one handshake: neither side could know which is meant (RFC 9768
+    /// §3.1.5).
+    fn refuse_other_ecn(&mut self, events: &mut Events) -> Result<(), DropReason> {
+        *events |= Events::RESET;
+        self.reset_peer(events);
+        Err(DropReason::OtherEcnSetup)
     }
 
     /// RFC 7323 §5.3 R1, and §3.2: a segment without the timestamp that was agreed on.
@@ -63,6 +74,7 @@ impl<P: Payload> Tcb<P> {
         if verdict.is_err() && !segment.has(TcpFlags::RST) {
             self.restart_time_wait(now, segment);
             self.answer_unacceptable(now, segment);
+            self.answer_repeated_syn_ack(segment);
         }
         // What was cut off is answered at once: it may be a probe of our closed window (RFC 9293 §3.8.6.1).
         self.receiver.ack_now |= verdict.is_ok() && segment.cut.is_some();
@@ -125,6 +137,20 @@ impl<P: Payload> Tcb<P> {
     fn answer_unacceptable(&mut self, now: Instant, segment: &Segment<'_, P>) {
         if segment.len() > 0 || self.connection.may_challenge(now) {
             self.receiver.ack_now = true;
+        }
+    }
+
+    /// The peer has not heard our acknowledgment of its SYN-ACK: once more as the first (RFC 9768 §3.2.2.1).
+    fn answer_repeated_syn_ack(&mut self, segment: &Segment<'_, P>) {
+        let header = segment.header;
+        let is_syn_ack = segment.has(TcpFlags::SYN) && segment.has(TcpFlags::ACK);
+        if is_syn_ack
+            && header.seq == self.receiver.irs
+            && header.ack == self.sender.iss + 1
+            && self.receiver.ack_now
+            && self.connection.heed_repeated_syn_ack(header)
+        {
+            self.receiver.bare_acks = self.receiver.bare_acks.max(1);
         }
     }
 

@@ -35,6 +35,8 @@ impl<P: Payload> Tcb<P> {
         if acked {
             self.connection.advance(now, Step::SynAcked);
             self.receiver.ack_now = true;
+            // What it says of the SYN-ACK goes alone (RFC 9768 §3.2.2.1).
+            self.receiver.bare_acks = self.connection.ecn.answer.is_some().into();
             self.complete_handshake(now, events);
         } else {
             // Simultaneous open (RFC 9293 §3.5, figure 7): our SYN goes again, with an ACK.
@@ -87,10 +89,17 @@ impl<P: Payload> Tcb<P> {
     pub(crate) fn complete_handshake(&mut self, now: Instant, events: &mut Events) {
         // What went again because the peer's SYN came, or came twice, says nothing of a loss (RFC 6928 §2, RFC 6298 §5.7).
         let lost_syn = self.sender.unanswered > 0;
-        self.sender.start(now, self.connection.smss, lost_syn);
+        let ecn = self.connection.ecn;
+        // A mark on it is congestion as its loss is (RFC 9768 §3.2.2.2).
+        let careful = lost_syn || ecn.handshake_marked;
+        self.sender.congestion.start(self.connection.smss, careful);
+        self.sender.start(now, lost_syn);
         self.receiver.begin(now, self.sender.rtt.srtt());
-        if self.connection.ecn.sends() {
-            self.sender.bear_marks(!self.connection.ecn.is_accurate());
+        if ecn.heeds() {
+            self.sender.heed_marks(!ecn.is_accurate());
+        }
+        if ecn.sends() {
+            self.sender.bear_marks();
         }
         let by_time = self.connection.config.rack && self.connection.sack;
         self.sender.go_by_time(by_time);

@@ -116,11 +116,11 @@ impl Congestion {
         }
     }
 
-    /// The handshake is over: the segment size is known, and whether a SYN was lost, which makes for an initial window
-    /// of one segment (RFC 6928 §2).
-    pub(crate) fn start(&mut self, smss: u32, lost_syn: bool) {
+    /// The handshake is over: the segment size is known, and whether a SYN was lost or marked, which makes for an initial window
+    /// of one segment (RFC 6928 §2, RFC 3168 §6.1.2).
+    pub(crate) fn start(&mut self, smss: u32, careful: bool) {
         self.window.smss = smss;
-        self.window.cwnd = if lost_syn { smss } else { initial_window(smss) };
+        self.window.cwnd = if careful { smss } else { initial_window(smss) };
     }
 
     /// Full segments have so few bytes from now on. What did not fit is sent again. That is no congestion, so the window comes back to where it was

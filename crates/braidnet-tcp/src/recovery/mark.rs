@@ -18,11 +18,18 @@ pub(crate) struct Marks {
     heeded: Option<SeqNumber>,
     /// The next new data tells the peer of it.
     pub(crate) cwr_due: bool,
+    /// What the peer says of them is heeded.
+    heeds: bool,
     /// The peer waits for that: it does not count.
     tells: bool,
 }
 
 impl Marks {
+    /// Whether the peer says all it has to say of marks on each acknowledgment, new or not: it does not count.
+    pub(super) fn are_repeated(&self) -> bool {
+        self.tells
+    }
+
     /// Whether the fast paths must look closer.
     pub(super) fn is_pending(&self) -> bool {
         self.heeded.is_some() || self.cwr_due
@@ -30,15 +37,20 @@ impl Marks {
 }
 
 impl Sender {
-    /// New data may be marked from now on; the peer wants to be told (CWR) what came of it, or only counts.
-    pub(crate) fn bear_marks(&mut self, tells: bool) {
+    /// What the peer says of marks counts from now on; it wants to be told (CWR) what came of it, or only counts.
+    pub(crate) fn heed_marks(&mut self, tells: bool) {
+        self.marks.heeds = true;
         self.marks.tells = tells;
+    }
+
+    /// New data may be marked from now on.
+    pub(crate) fn bear_marks(&mut self) {
         self.marks.ecn = TcpHeader::ECT_0;
     }
 
     /// The window has just been cut, for whatever reason.
     pub(super) fn note_cut(&mut self) {
-        if self.marks.ecn != 0 {
+        if self.marks.heeds {
             self.marks.heeded = Some(self.snd_nxt);
             self.marks.cwr_due = self.marks.tells;
         }
@@ -52,7 +64,7 @@ impl Sender {
 
     /// An acknowledgment tells of marks; it has moved SND.UNA by `moved`.
     pub(super) fn heed_mark(&mut self, moved: u32) {
-        if self.marks.ecn == 0 {
+        if !self.marks.heeds {
             return;
         }
         // Whatever becomes of losses, there is congestion.
