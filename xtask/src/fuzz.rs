@@ -1,7 +1,9 @@
 //! The targets of `braidnet-fuzz` under libFuzzer, for a while.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What tells libFuzzer what an input has reached (SanitizerCoverage, as a compiler pass: no sanitizer and no nightly toolchain).
@@ -24,7 +26,8 @@ struct Wish<'a> {
     keep: bool,
 }
 
-/// Builds the targets with instrumentation, and runs each from what is kept, for its share of the time.
+/// Builds the targets with instrumentation, and runs each from what is kept, for its share of the time, as many at once as there are
+/// processors.
 pub fn run(root: &Path, words: &[&str]) -> Result<String, String> {
     let wish = understand(words)?;
     let folder = crate::target_beside(root, "fuzz");
@@ -42,23 +45,56 @@ pub fn run(root: &Path, words: &[&str]) -> Result<String, String> {
         ));
     }
     let each = (wish.seconds / targets.len() as u64).max(1);
-    let mut executions = 0;
-    for target in &targets {
+    let fuzzed = |target: &str| {
         let inputs = folder.join("inputs").join(target);
         let inputs = inputs
             .to_str()
             .ok_or("fuzz: the target folder has no name in UTF-8")?;
         let _ = std::fs::remove_dir_all(inputs);
         ours(root, &["unpack", target, inputs])?;
-        executions += one(&binary, target, inputs, each)?;
+        let executions = one(&binary, target, inputs, each)?;
         if wish.keep {
             keep(root, &binary, target, inputs)?;
         }
-    }
+        Ok(executions)
+    };
+    let executions = on_all_processors(&targets, fuzzed)?;
     Ok(format!(
         "fuzz: {} targets, {executions} executions, every law holds",
         targets.len()
     ))
+}
+
+/// The sum of what `work` makes of each target, or the first error; after one nothing more is begun.
+fn on_all_processors(
+    targets: &[&str],
+    work: impl Fn(&str) -> Result<u64, String> + Sync,
+) -> Result<u64, String> {
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let left = Mutex::new(targets.iter());
+    let outcome = Mutex::new(Ok(0));
+    // The lock is held for this long only.
+    let next = || left.lock().expect("nobody panics with it").next();
+    let worker = || {
+        while let Some(target) = next() {
+            let done = work(target);
+            let mut outcome = outcome.lock().expect("nobody panics with it");
+            match (&mut *outcome, done) {
+                (Ok(sum), Ok(executions)) => *sum += executions,
+                (Ok(_), Err(error)) => *outcome = Err(error),
+                (Err(_), _) => {}
+            }
+            if outcome.is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..processors.min(targets.len()) {
+            scope.spawn(worker);
+        }
+    });
+    outcome.into_inner().expect("nobody panics with it")
 }
 
 fn understand<'a>(mut words: &[&'a str]) -> Result<Wish<'a>, String> {
@@ -191,6 +227,22 @@ fn keep(root: &Path, binary: &Path, target: &str, inputs: &str) -> Result<(), St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_target_has_its_turn_until_one_fails() {
+        let names: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+        let targets: Vec<&str> = names.iter().map(String::as_str).collect();
+        let number = |target: &str| target.parse::<u64>().map_err(|error| error.to_string());
+        assert_eq!(on_all_processors(&targets, number), Ok((0..50).sum()));
+        let failing = |target: &str| match target {
+            "7" => Err("seven".to_owned()),
+            other => number(other),
+        };
+        assert_eq!(
+            on_all_processors(&targets, failing),
+            Err("seven".to_owned())
+        );
+    }
 
     #[test]
     fn words_are_understood_or_refused() {

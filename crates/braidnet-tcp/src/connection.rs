@@ -15,6 +15,11 @@ const LEAST_MSS: u16 = 88;
 /// Bytes that timestamps take from each segment (RFC 7323 appendix A).
 pub(crate) const TIMESTAMPS_BYTES: u32 = 12;
 
+/// Bytes that options take from each segment.
+pub(crate) const fn option_bytes(timestamps: bool) -> u32 {
+    if timestamps { TIMESTAMPS_BYTES } else { 0 }
+}
+
 /// A RST that waits to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reset {
@@ -184,7 +189,7 @@ impl Connection {
             DEFAULT_MSS
         };
         let mss = peer_mss.max(LEAST_MSS).min(self.mss.max(LEAST_MSS));
-        let option_bytes = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let option_bytes = option_bytes(self.timestamps);
         Agreed {
             smss: u32::from(mss) - option_bytes,
             snd_wind_shift,

@@ -11,7 +11,7 @@ use crate::config::{Config, EcnMode};
 use crate::connection::Connection;
 use crate::ecn::SETUP;
 use crate::state::State;
-use crate::{Payload, Tcb};
+use crate::{Payload, Tcb, isn};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
@@ -147,12 +147,7 @@ impl SynCookie<'_> {
 
     /// What a cookie has of both ends and the time.
     fn ends(&self, tick: u64) -> SipHasher24 {
-        let tuple = self.tuple;
-        let mut hasher = SipHasher24::new_with_keys(self.secret[0], self.secret[1]);
-        hasher.write(tuple.local.octets());
-        hasher.write(tuple.remote.octets());
-        hasher.write_u16(tuple.local_port);
-        hasher.write_u16(tuple.remote_port);
+        let mut hasher = isn::keyed(self.secret, self.tuple);
         hasher.write_u64(tick);
         hasher
     }

@@ -26,21 +26,26 @@ pub fn timestamp_offset(secret: [u64; 2], tuple: &Tuple) -> u32 {
 
 /// What a SYN is known by when it comes again: a number that nobody can foretell, of its tuple and initial sequence number.
 pub fn syn_mark(secret: [u64; 2], tuple: &Tuple, irs: SeqNumber) -> u64 {
-    let mixed = hash(secret, tuple, b's') ^ u64::from(irs.value());
-    // The sequence number reaches every bit (Vigna's variant 13 of David Stafford's finaliser).
-    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
+    let mut hasher = keyed(secret, tuple);
+    hasher.write_u8(b's');
+    hasher.write_u32(irs.value());
+    hasher.finish()
 }
 
 fn hash(secret: [u64; 2], tuple: &Tuple, purpose: u8) -> u64 {
+    let mut hasher = keyed(secret, tuple);
+    hasher.write_u8(purpose);
+    hasher.finish()
+}
+
+/// Has a tuple in it; more may be written to it.
+pub(crate) fn keyed(secret: [u64; 2], tuple: &Tuple) -> SipHasher24 {
     let mut hasher = SipHasher24::new_with_keys(secret[0], secret[1]);
     hasher.write(tuple.local.octets());
     hasher.write(tuple.remote.octets());
     hasher.write_u16(tuple.local_port);
     hasher.write_u16(tuple.remote_port);
-    hasher.write_u8(purpose);
-    hasher.finish()
+    hasher
 }
 
 #[cfg(test)]

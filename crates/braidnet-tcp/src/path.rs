@@ -6,8 +6,7 @@
 
 mod search;
 
-use crate::connection::Connection;
-use crate::connection::TIMESTAMPS_BYTES;
+use crate::connection::{Connection, TIMESTAMPS_BYTES, option_bytes};
 use crate::slow::Slow;
 use crate::state::State;
 use crate::{Events, Payload, Tcb};
@@ -94,11 +93,7 @@ impl<P: Payload> Tcb<P> {
 
     /// The longest packet, in bytes, that is sent to the peer.
     pub fn path_mtu(&self) -> u32 {
-        let options = match self.connection.timestamps {
-            true => TIMESTAMPS_BYTES,
-            false => 0,
-        };
-        self.mss() + options + FIXED_HEADERS
+        self.mss() + option_bytes(self.connection.timestamps) + FIXED_HEADERS
     }
 
     /// Packets of more than `mtu` bytes do not get through to the peer, as is known before anything is sent (RFC 1191 §6.2). To be called
@@ -144,10 +139,7 @@ impl<P: Payload> Tcb<P> {
 
     /// A search that goes on begins with the connection, or one begins that was put off.
     pub(crate) fn begin_path(&mut self, now: Instant) {
-        let options = match self.connection.timestamps {
-            true => TIMESTAMPS_BYTES,
-            false => 0,
-        };
+        let options = option_bytes(self.connection.timestamps);
         let most = self.connection.agreed_smss;
         self.sender.begin_path(most, options);
         self.follow_path(now);
@@ -157,12 +149,8 @@ impl<P: Payload> Tcb<P> {
 impl Connection {
     /// The payload of a full segment that fits a packet of `mtu` bytes; not less than a path must have.
     fn smss_within(mtu: u32, timestamps: bool) -> u32 {
-        let options = match timestamps {
-            true => TIMESTAMPS_BYTES,
-            false => 0,
-        };
         let segment = mtu.saturating_sub(FIXED_HEADERS);
-        segment.max(LEAST_SMSS + TIMESTAMPS_BYTES) - options
+        segment.max(LEAST_SMSS + TIMESTAMPS_BYTES) - option_bytes(timestamps)
     }
 
     /// The same of what is known of the path.

@@ -6,7 +6,7 @@
 //!
 //! The marks are bits in two fields of fixed size (a Bloom filter whose every element lies in one cache line): the younger is
 //! written, both are read, and after a [while](GENERATION) the older is wiped and becomes the younger. A SYN is told again for at least one such while
-//! and at most two. Of half a million SYNs a second, two in a hundred are told by mistake, of a million a fifth.
+//! and at most two. Of half a million SYNs a second, two in a hundred are told by mistake.
 //! Processors write without asking each other: a mark may get lost, and then a host waits for its next try.
 
 use braidnet_wire::time::{Duration, Instant};
