@@ -149,16 +149,16 @@ impl Flight {
     /// Everything up to `end` has left now, for the first time.
     #[inline]
     pub(crate) fn depart(&mut self, end: SeqNumber, now: Instant) {
-        let full = self.pieces.len() >= self.most_pieces;
         if let Some(last) = self.pieces.back_mut()
-            && (last.sent == now || full)
+            && last.sent == now
             && last.fate == Fate::Flying
             && !last.again
         {
-            // Where there is no room for one more, what left before counts as later than it was: found lost later, if it is.
             last.end = end;
-            last.sent = now;
             return;
+        }
+        if self.pieces.len() >= self.most_pieces {
+            return self.depart_roughly(end, now);
         }
         self.pieces.push_back(Piece {
             end,
@@ -166,6 +166,32 @@ impl Flight {
             again: false,
             sent: now,
         });
+    }
+
+    /// Whether what leaves next for the first time can be told apart, or flies with the last that does.
+    pub(crate) fn has_room(&self) -> bool {
+        let flies = |last: &Piece| last.fate == Fate::Flying;
+        self.pieces.len() < self.most_pieces || self.pieces.back().is_some_and(flies)
+    }
+
+    /// The same where there is no room for one more: it counts with the last piece, as if that had left now. If that has arrived, or is lost, it is
+    /// forgotten: then it leaves again needlessly, or late.
+    #[cold]
+    fn depart_roughly(&mut self, end: SeqNumber, now: Instant) {
+        let Some(at) = self.pieces.len().checked_sub(1) else {
+            return;
+        };
+        let octets = self.pieces[at].end - self.start_of(at);
+        let last = &mut self.pieces[at];
+        match last.fate {
+            Fate::Flying => {}
+            Fate::Arrived => self.arrived -= octets,
+            Fate::Lost => {
+                self.lost -= octets;
+                self.ever_lost = self.ever_lost.wrapping_sub(octets);
+            }
+        }
+        (last.end, last.fate, last.sent) = (end, Fate::Flying, now);
     }
 
     /// Everything before `una` is acknowledged, nothing of it being lost, arrived before or sent again. When the last of it left.

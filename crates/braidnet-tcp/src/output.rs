@@ -185,9 +185,12 @@ impl<P: Payload> Tcb<P> {
             Some(Turn::Wait) => return self.poll_rest(now, outlet),
             None => {}
         }
-        let octets = self.sender.allowance(now);
-        if octets > 0 {
-            return Some(self.new_segment(now, octets, outlet));
+        // What was found of the last that left is not forgotten to make room for more.
+        if self.sender.flight.has_room() {
+            let octets = self.sender.allowance(now);
+            if octets > 0 {
+                return Some(self.new_segment(now, octets, outlet));
+            }
         }
         if let Some(hole) = self.sender.next_perhaps_lost(now) {
             return Some(self.again(now, hole, outlet));
