@@ -23,6 +23,7 @@ mod news;
 mod open;
 mod repeats;
 mod send_queue;
+mod spent;
 mod status;
 mod table;
 
@@ -179,9 +180,11 @@ counters! {
     COOKIES_SENT = "cookies_sent",
     /// Connections opened by an ACK that brought a cookie back.
     COOKIES_TAKEN = "cookies_taken",
-    /// ACKs of no connection that came while cookies were out, and brought none.
+    /// ACKs that answered no SYN-ACK of a connection's while cookies were out, and brought none.
     COOKIES_WRONG = "cookies_wrong",
-    /// Dropped: ACKs of no connection that brought no cookie, but may follow one that does and has not arrived.
+    /// ACKs that brought a cookie back once more: it has opened a connection before.
+    COOKIES_SPENT = "cookies_spent",
+    /// Dropped: such ACKs that brought no cookie, but may follow one that does and has not arrived.
     COOKIES_AWAITED = "cookies_awaited",
     /// Dropped: a SYN; the listener has sent as many cookies as it may in this time.
     COOKIES_LIMITED = "cookies_limited",

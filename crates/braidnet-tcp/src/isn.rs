@@ -26,9 +26,18 @@ pub fn timestamp_offset(secret: [u64; 2], tuple: &Tuple) -> u32 {
 
 /// What a SYN is known by when it comes again: a number that nobody can foretell, of its tuple and initial sequence number.
 pub fn syn_mark(secret: [u64; 2], tuple: &Tuple, irs: SeqNumber) -> u64 {
+    mark(secret, tuple, b's', irs)
+}
+
+/// The same for an ACK that brings a SYN cookie back, which it acknowledges.
+pub fn cookie_mark(secret: [u64; 2], tuple: &Tuple, ack: SeqNumber) -> u64 {
+    mark(secret, tuple, b'c', ack)
+}
+
+fn mark(secret: [u64; 2], tuple: &Tuple, purpose: u8, number: SeqNumber) -> u64 {
     let mut hasher = keyed(secret, tuple);
-    hasher.write_u8(b's');
-    hasher.write_u32(irs.value());
+    hasher.write_u8(purpose);
+    hasher.write_u32(number.value());
     hasher.finish()
 }
 

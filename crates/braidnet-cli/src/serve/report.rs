@@ -327,7 +327,7 @@ mod tests {
         ("stream", "poisoned"),
         (
             "tcp",
-            "accept_queue_full bad_address cookies_awaited cookies_limited cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_doubted report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
+            "accept_queue_full bad_address cookies_awaited cookies_limited cookies_spent cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_doubted report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
         ),
         (
             "udp",

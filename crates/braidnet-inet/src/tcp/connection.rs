@@ -1,7 +1,7 @@
 //! One connection: the engine, what it has to send, and what the head has been told.
 
 use super::after::HEADROOM;
-use super::listen::Place;
+use super::listen::{Listener, Place};
 use super::send_queue::{Room, SendQueue};
 use super::{NO_BUFFER, NOT_SENDABLE, RETRANSMITTED, SEGMENTS_OUT};
 use crate::notes::{Arrival, Departure};
@@ -11,6 +11,7 @@ use braidnet_tcp::{Outlet, Payload, Setting, Sink, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
+use std::sync::Arc;
 
 /// A connection in its bucket.
 pub(super) struct Connection {
@@ -47,6 +48,16 @@ impl Connection {
         let may_end = flags.contains(TcpFlags::ACK) && !flags.contains(TcpFlags::RST);
         let half_open = self.place.as_ref().filter(|_| may_end);
         half_open.map(Place::established).transpose()
+    }
+
+    /// The listener of a half-open connection that this ACK does not answer (RFC 9293 §3.10.7.4, fifth check).
+    pub(super) fn doubts(&self, header: &TcpHeader) -> Option<&Arc<Listener>> {
+        let flags = header.flags;
+        let has = |flag| flags.contains(flag);
+        let is_ack = has(TcpFlags::ACK) && !has(TcpFlags::RST) && !has(TcpFlags::SYN);
+        let place = self.place.as_ref().filter(|_| is_ack)?;
+        let listener = place.awaits_handshake()?;
+        (header.ack != self.tcb.status().snd_nxt).then_some(listener)
     }
 
     /// Tells that the handshake is over, in `carrier`. Until it is accepted it has this `place`, if it is a listener's.

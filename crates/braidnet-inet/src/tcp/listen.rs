@@ -4,6 +4,7 @@
 //! Their limits hold for the whole stack, so the counts are atomic and shared.
 
 use super::repeats::Repeats;
+use super::spent::Spent;
 use super::{ACCEPT_QUEUE_FULL, COOKIES_LIMITED, SYN_QUEUE_FULL};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use braidnet_stream::Counter;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub struct Listeners {
     all: ArcSwap<Vec<Arc<Listener>>>,
     repeats: Repeats,
+    pub(super) spent: Spent,
 }
 
 /// One port that is listened on.
@@ -260,6 +262,11 @@ impl Place {
     /// How the listener has its connections set, where they are not set as all of the stack's.
     pub(super) fn engine(&self) -> Option<Arc<Config>> {
         self.listener.engine()
+    }
+
+    /// The listener, as long as the handshake is under way.
+    pub(super) fn awaits_handshake(&self) -> Option<&Arc<Listener>> {
+        (self.queue == Queue::Syn).then_some(&self.listener)
     }
 
     /// A place for a SYN.

@@ -7,8 +7,9 @@ use super::listen::{Listener, Place};
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
-    CONNECTION_BYTES, COOKIES_AWAITED, COOKIES_SENT, COOKIES_TAKEN, COOKIES_WRONG, NO_BUFFER,
-    NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
+    CONNECTION_BYTES, COOKIES_AWAITED, COOKIES_SENT, COOKIES_SPENT, COOKIES_TAKEN, COOKIES_WRONG,
+    NO_BUFFER, NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL,
+    TABLE_FULL, Tcp,
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
@@ -38,6 +39,22 @@ impl Tcp {
     ) {
         self.catch_up(table, cx);
         let header = segment.header();
+        let Some(connection) = table.connection(slot) else {
+            return;
+        };
+        if let Some(listener) = connection.doubts(&header).cloned() {
+            let (tuple, next) = (connection.tuple, connection.tcb.status().rcv_nxt);
+            match self.bring(&listener, &header, &tuple, cx) {
+                // The SYN came twice and was answered twice: by a cookie while there was no room, and by this once there was. The peer has
+                // taken the cookie, and what it was told with that holds.
+                Ok(Knock::Redeem(place, redeemed)) if header.seq == next => {
+                    table.remove(slot);
+                    return self.redeem(segment.into_message(), place, &redeemed, table, cx);
+                }
+                Ok(_) => {}
+                Err(reason) => return cx.drop(segment.into_message(), reason),
+            }
+        }
         let Some(connection) = table.connection(slot) else {
             return;
         };
@@ -138,21 +155,45 @@ impl Tcp {
             },
             Listen::Ignore(reason) => Err(counter_of(reason)),
             Listen::Reset if header.flags.contains(TcpFlags::SYN) => Ok(Knock::Nobody),
-            Listen::Reset if listener.heeds_cookies(cx.now()) => {
-                let own = listener.engine();
-                let engine = own.as_deref().unwrap_or(&self.config.engine);
-                match self.cookie(tuple, cx).redeem(engine, header) {
-                    Some(redeemed) => Ok(Knock::Redeem(Place::at_once(listener)?, redeemed)),
-                    // It may be a later segment of one whose first, which had it, was lost or found no place: that comes again.
-                    None if self.cookie(tuple, cx).may_follow(header) => Err(COOKIES_AWAITED),
-                    None => {
-                        cx.count(COOKIES_WRONG, 1);
-                        Ok(Knock::Nobody)
-                    }
-                }
-            }
-            Listen::Reset => Ok(Knock::Nobody),
+            Listen::Reset => self.bring(&listener, header, tuple, cx),
         }
+    }
+
+    /// What an ACK brings that answers no SYN-ACK of a connection's. Each cookie opens one connection: what brings it back once more is late,
+    /// or was sent again by the network.
+    ///
+    /// # Errors
+    /// Why it is not to be answered.
+    fn bring(
+        &self,
+        listener: &Arc<Listener>,
+        header: &TcpHeader,
+        tuple: &Tuple,
+        cx: &mut Context<'_>,
+    ) -> Result<Knock, Counter> {
+        if !listener.heeds_cookies(cx.now()) {
+            return Ok(Knock::Nobody);
+        }
+        let own = listener.engine();
+        let engine = own.as_deref().unwrap_or(&self.config.engine);
+        let Some(redeemed) = self.cookie(tuple, cx).redeem(engine, header) else {
+            // It may be a later segment of one whose first, which had it, was lost or found no place: that comes again.
+            if self.cookie(tuple, cx).may_follow(header) {
+                return Err(COOKIES_AWAITED);
+            }
+            cx.count(COOKIES_WRONG, 1);
+            return Ok(Knock::Nobody);
+        };
+        if self.listeners.spent.has(self.cookie_mark(tuple, header)) {
+            cx.count(COOKIES_SPENT, 1);
+            return Ok(Knock::Nobody);
+        }
+        let place = Place::at_once(listener.clone())?;
+        Ok(Knock::Redeem(place, redeemed))
+    }
+
+    fn cookie_mark(&self, tuple: &Tuple, ack: &TcpHeader) -> u64 {
+        isn::cookie_mark(self.config.isn_secret, tuple, ack.ack)
     }
 
     fn cookie<'a>(&self, tuple: &'a Tuple, cx: &Context<'_>) -> SynCookie<'a> {
@@ -190,7 +231,9 @@ impl Tcp {
         table: &mut Table,
         cx: &mut Context<'_>,
     ) {
-        let Arrival { tuple, hash, .. } = message.note();
+        let arrival = message.note::<Arrival>();
+        let (tuple, hash) = (arrival.tuple, arrival.hash);
+        let mark = self.cookie_mark(&tuple, &arrival.header);
         let (offset, now) = (self.timestamp_offset(&tuple), cx.now());
         let own = place.engine();
         let engine = own.as_deref().unwrap_or(&self.config.engine);
@@ -216,6 +259,7 @@ impl Tcp {
             return;
         }
         connection.place = Some(place);
+        self.listeners.spent.note(mark);
         cx.count(COOKIES_TAKEN, 1);
     }
 

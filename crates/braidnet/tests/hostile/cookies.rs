@@ -125,6 +125,75 @@ fn class_13_and_20_cookies_that_nobody_was_given() {
     rig.assert_undisturbed();
 }
 
+/// An old ACK opens nothing: each cookie opens one connection.
+#[test]
+fn class_13_and_20_a_cookie_opens_one_connection() {
+    let mut rig = Rig::new(false);
+    fill(&mut rig, BACKLOG as u16);
+    for port in 4000..4010 {
+        let syn = knock((HONEST, port));
+        let answers = rig.segment(&syn);
+        let next = answer(&syn, &answers[0]).data(b"once");
+        rig.segment(&next);
+        let end = rig.accepted().expect("it is let in");
+        assert_eq!(rig.read(end), b"once");
+        let reset = Segment {
+            seq: next.seq.wrapping_add(4),
+            flags: RST,
+            data: Vec::new(),
+            ..next.clone()
+        };
+        rig.segment(&reset);
+        rig.hang_up(end);
+        let answers = rig.segment(&next);
+        let [reset] = &answers[..] else {
+            panic!("{answers:?}")
+        };
+        assert_eq!((reset.flags, reset.seq), (RST, next.ack));
+        assert_eq!(rig.accepted(), None);
+    }
+    assert_eq!(rig.count("tcp.cookies_taken"), 10);
+    assert_eq!(rig.count("tcp.cookies_spent"), 10);
+    rig.assert_undisturbed();
+}
+
+/// A SYN that the network repeats is answered by a cookie, and then, when there is room, by a connection with another number: the
+/// peer may answer either.
+#[test]
+fn class_20_either_answer_to_a_syn_fits() {
+    for (port, of_cookie) in [(4000, true), (4001, false)] {
+        let mut rig = Rig::new(false);
+        fill(&mut rig, BACKLOG as u16);
+        let syn = Segment {
+            seq: 99,
+            ..knock((HONEST, port))
+        }
+        .options(ALL);
+        let first = rig.segment(&syn);
+        // The forged ones are given up.
+        rig.pass(Duration::from_secs(100));
+        rig.captured.clear();
+        let second = rig.segment(&syn);
+        let taken = if of_cookie { &first } else { &second };
+        assert_ne!(first[0].seq, second[0].seq);
+        let next = answer(&syn, &taken[0]);
+        // Not what lies behind, of which the first may be late.
+        let later = Segment {
+            seq: next.seq + 5,
+            ..next.clone()
+        }
+        .data(b" there");
+        let too_soon = rig.segment(&later);
+        assert!(too_soon.iter().all(|answer| answer.flags != RST));
+        rig.segment(&next.clone().data(b"hello"));
+        let end = rig.accepted().expect("it is let in");
+        rig.segment(&later);
+        assert_eq!(rig.read(end), b"hello there");
+        assert_eq!(rig.count("tcp.cookies_taken"), u64::from(of_cookie));
+        rig.assert_undisturbed();
+    }
+}
+
 /// Places in the accept queue are as few for those who bring cookies; who waits gets in when there is one.
 #[test]
 fn class_20_cookies_while_the_accept_queue_is_full() {
