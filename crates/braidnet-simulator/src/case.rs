@@ -172,11 +172,14 @@ impl Case {
     /// Where lines are down, or half of all packets lost, a side that gives up after some tries would be right to do so.
     fn make_patient(&mut self) {
         let foul = self.weather == Weather::Foul;
+        let bursts = self.topology.has_bursts();
         for host in &mut self.hosts {
-            let tries = if foul { 200 } else { 40 };
+            let tries = if foul || bursts { 200 } else { 40 };
             host.engine.retransmissions = tries;
             host.engine.syn_retransmissions = tries;
-            host.engine.syn_ack_retransmissions = tries;
+            // As by default, who is half-open gives up sooner: an old SYN, or a forged one, may have taken the place of a connection that the
+            // peer still has, and hears of nothing else meanwhile.
+            host.engine.syn_ack_retransmissions = tries / 2;
         }
     }
 
@@ -191,6 +194,8 @@ impl Case {
             .max()
             .unwrap_or(0);
         let rounds = match self.weather {
+            // Bursts end with packets, a tenth of which end one: of what is sent once a minute many can be lost in a row.
+            _ if self.topology.has_bursts() => 100,
             Weather::Perfect => 3,
             Weather::Congested | Weather::Fair => 14,
             Weather::Foul => 40,

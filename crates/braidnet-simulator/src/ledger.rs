@@ -14,6 +14,9 @@ use braidnet::wire::seq::SeqNumber;
 use braidnet::wire::tcp::{TcpFlags, TcpHeader};
 use std::collections::HashMap;
 
+/// What forged packets bear for a birth: no life.
+pub(crate) const FORGED: u32 = u32::MAX;
+
 /// A segment as it leaves or reaches a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
@@ -113,6 +116,8 @@ pub(crate) struct Visit<'a> {
     /// Segments of any connection that were fed in this turn, and one for what applications asked for: where it is one segment, what
     /// changed it has changed.
     pub(crate) causes: usize,
+    /// Something was due in this turn besides what was fed: a timer, or what applications asked for.
+    pub(crate) is_prompted: bool,
     /// Highest sequence number that each life has sent.
     pub(crate) ends: &'a [SeqNumber],
 }
@@ -222,7 +227,14 @@ impl Ledger {
         }) else {
             return Ok(());
         };
-        // A cookie that comes again brings back what has ended (RFC 4987 §3.6): the same numbers once more.
+        // A listener that keeps nothing answers an old SYN as it did the first time.
+        let is_cookie = |seen: &Seen| {
+            seen.birth == life.id && seen.has(TcpFlags::SYN) && seen.has(TcpFlags::ACK)
+        };
+        let keeps_nothing = visit.before.is_none() && visit.after.is_none();
+        if life.was_there && keeps_nothing && visit.sent.iter().any(is_cookie) {
+            life.begin_again();
+        }
         // Numbers begin by a clock (RFC 6528 §3): two lives within one step of it begin with the same.
         let answers_another = |seen: &Seen| {
             let known = life.peer.map(|(_, syn)| syn.seq + 1);
@@ -233,12 +245,6 @@ impl Ledger {
             life.begin_again();
             life.peer = None;
             life.window = window::Account::default();
-        }
-        let brings_cookie = |seen: &Seen| {
-            !seen.has(TcpFlags::SYN) && seen.has(TcpFlags::ACK) && seen.header.ack == life.iss + 1
-        };
-        if life.was_there && visit.before.is_none() && visit.fed.iter().any(brings_cookie) {
-            life.begin_again();
         }
         if let Some(after) = visit.after {
             let goes_back = |before: Status| after.rcv_nxt.is_before(before.rcv_nxt);

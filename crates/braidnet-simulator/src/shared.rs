@@ -4,21 +4,24 @@ use crate::application::{Application, Over};
 use crate::case::Case;
 use crate::fault::Fault;
 use crate::law::{Law, Verdict, demand};
-use crate::ledger::Ledger;
+use crate::ledger::{Key, Ledger};
 use crate::network::{Fate, Network, Packet, Witness};
 use crate::trace::Trace;
 use braidnet::CloseReason;
+use braidnet::wire::address::Tuple;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// One attempt of a talk.
 #[derive(Debug, Default)]
 pub(crate) struct Attempt {
+    /// The caller's station, and the connection's ends from there.
+    pub(crate) client: Option<Key>,
     /// How its sides ended.
     pub(crate) ends: [Option<Over>; 2],
     /// The server has read which talk it is.
     pub(crate) is_served: bool,
-    /// One of its hosts lost its state, or nobody was there.
+    /// One of its hosts lost its state, or nobody was there, or somebody who was not meant.
     pub(crate) is_disturbed: bool,
     /// Its server has given cookies: for as long as they are good, what is behind none may not be answered.
     pub(crate) has_cookies: bool,
@@ -71,6 +74,15 @@ impl Shared {
         match is_attached {
             true => network.send((*now, down), host, packet, trace),
             false => trace.lost(*now, &packet, Fate::NobodyThere),
+        }
+    }
+
+    /// A forged SYN has taken a place that the connection between these ends, seen from the server, had before: its client hears of nothing
+    /// else as long as that is half-open.
+    pub(crate) fn disturb_by_forgery(&mut self, tuple: &Tuple) {
+        let ends = tuple.reversed();
+        for attempt in self.attempts.values_mut() {
+            attempt.is_disturbed |= attempt.client.is_some_and(|(_, client)| client == ends);
         }
     }
 

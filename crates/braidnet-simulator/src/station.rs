@@ -4,7 +4,7 @@ use crate::application::{Act, Application, Over};
 use crate::case::{Case, HostCase, SECOND, nanos};
 use crate::fault::Fault;
 use crate::law::{Law, Verdict, Violation, demand};
-use crate::ledger::{Seen, Visit};
+use crate::ledger::{FORGED, Seen, Visit};
 use crate::network::{Packet, address};
 use crate::random::Random;
 use crate::shared::Shared;
@@ -43,6 +43,8 @@ pub(crate) struct Station {
     inbox: VecDeque<Packet>,
     looks_at: Option<u64>,
     wakes_at: Option<u64>,
+    /// When its next timer is due, by its own clock: it wakes then, or somewhat later.
+    due_at: Option<Instant>,
     /// Connections in TIME-WAIT, and since when.
     time_waits: HashMap<Tuple, Instant>,
     settings: Rc<HostCase>,
@@ -98,6 +100,7 @@ impl Station {
             inbox: VecDeque::new(),
             looks_at: None,
             wakes_at: None,
+            due_at: None,
             time_waits: HashMap::new(),
             settings: Rc::new(settings),
             random: random.fork(),
@@ -139,6 +142,10 @@ impl Station {
         let Ok(connection) = self.stack.connect(to) else {
             return false;
         };
+        let (number, tuple) = (self.number, self.stack.tuple(connection));
+        if let Some(attempt) = shared.attempts.get_mut(&talk) {
+            attempt.client = tuple.map(|tuple| (number, tuple));
+        }
         let plan = &shared.case.talks[talk.0 as usize];
         let mut application = Application::new(connection, false, plan.habits[0].clone());
         application.talk = Some(talk);
@@ -179,6 +186,7 @@ impl Station {
     /// One turn of the stack.
     fn turn(&mut self, (packets, acted): (Vec<Packet>, bool), shared: &mut Shared) -> Verdict {
         let clock = self.clock(shared.now);
+        let is_prompted = acted || self.due_at.is_some_and(|at| at <= clock);
         let mut fed = Vec::new();
         let mut run = Run::new();
         for packet in &packets {
@@ -204,6 +212,10 @@ impl Station {
         }
         let next = self.stack.turn(clock);
         shared.turns += 1;
+        self.due_at = match next {
+            Next::At(at) => Some(at),
+            Next::Again | Next::Idle => None,
+        };
         self.wakes_at = match next {
             Next::Again => Some(shared.now),
             // What is due already waits for the clock to move, as for a real one.
@@ -215,7 +227,7 @@ impl Station {
         };
         let sent = self.collect(shared);
         let causes = packets.len() + usize::from(acted);
-        self.judge(shared, causes, (fed, sent), before)
+        self.judge(shared, (causes, is_prompted), (fed, sent), before)
     }
 
     /// What the stack has sent.
@@ -261,7 +273,7 @@ impl Station {
     fn judge(
         &mut self,
         shared: &mut Shared,
-        causes: usize,
+        (causes, is_prompted): (usize, bool),
         (fed, sent): (Vec<Seen>, Vec<Seen>),
         before: HashMap<Tuple, Option<Status>>,
     ) -> Verdict {
@@ -293,8 +305,18 @@ impl Station {
                 before: known.unwrap_or_else(last),
                 after,
                 causes,
+                is_prompted,
                 ends: &[],
             };
+            let opens = |seen: &Seen| {
+                let is_taken = |after: Status| {
+                    after.state == State::SynReceived && after.rcv_nxt == seen.header.seq + 1
+                };
+                seen.birth == FORGED && visit.after.is_some_and(is_taken)
+            };
+            if visit.fed.iter().any(opens) {
+                shared.disturb_by_forgery(&tuple);
+            }
             self.watch_time_wait(&visit)?;
             shared.ledger.visit(self.number, visit)?;
         }

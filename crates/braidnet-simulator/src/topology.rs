@@ -113,6 +113,12 @@ impl Topology {
         }
     }
 
+    /// Whether some line loses packets in bursts.
+    pub(crate) fn has_bursts(&self) -> bool {
+        let mut ways = self.links.iter().flat_map(|link| &link.ways);
+        ways.any(|way| way.burst_loss.is_some())
+    }
+
     /// The next line on the way from each node to each host: `next[node][host]`.
     pub(crate) fn routes(&self) -> Vec<Vec<Option<usize>>> {
         let nodes = self.nodes();

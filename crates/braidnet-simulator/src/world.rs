@@ -1,9 +1,11 @@
 //! One run: hosts, network, virtual time, and what befalls them.
 
-use crate::case::{Case, SECOND, What, nanos};
+mod inspection;
+
+use crate::case::{Case, SECOND, What};
 use crate::fault::Fault;
 use crate::law::{Law, Verdict, Violation, demand};
-use crate::ledger::Ledger;
+use crate::ledger::{FORGED, Ledger};
 use crate::network::{Network, Packet, address};
 use crate::random::Random;
 use crate::shared::{Attempt, Shared};
@@ -21,10 +23,6 @@ use std::rc::Rc;
 
 /// More steps than any run takes.
 const ENDLESS: u64 = 1_000_000;
-/// How long a listener that has given a cookie looks for more, in nanoseconds.
-const COOKIES_LAST: u64 = 192 * SECOND;
-/// What forged packets bear for a birth: no life.
-const FORGED: u32 = u32::MAX;
 
 /// What a run was like that broke no law.
 #[derive(Clone, Debug, Default)]
@@ -454,189 +452,6 @@ impl World {
     }
 }
 
-/// What goes on, and for how long nothing has.
-impl World {
-    fn inspect(&mut self) -> Verdict {
-        let now = self.shared.now;
-        let case = self.shared.case.clone();
-        for station in self.stations.iter_mut().flatten() {
-            station.inspect(now)?;
-            let host = &case.hosts[station.host];
-            self.shared.ledger.inspect(station.number, now, host)?;
-        }
-        let all: Vec<_> = self.shared.attempts.keys().copied().collect();
-        for talk in all {
-            self.inspect_attempt(talk)?;
-        }
-        if self.closing_since.is_none() {
-            self.begin_anew();
-            self.close_if_done();
-        }
-        self.check_closing()?;
-        let again = (case.patience() / 16).max(SECOND / 10);
-        self.plan(now + again, Due::Inspection);
-        Ok(())
-    }
-
-    /// Both ends of an attempt as the stacks have them, folded to a number; and whether anything is on its way.
-    fn look(&mut self, (talk, attempt): (u32, u32)) -> (u64, bool) {
-        let mut mark = 0u64;
-        let mut is_busy = false;
-        let mut note = |value: u64| mark = crate::random::mix(mark ^ value);
-        for station in self.stations.iter_mut().flatten() {
-            for number in 0..station.applications.len() {
-                let application = &station.applications[number];
-                if application.talk != Some((talk, attempt)) {
-                    continue;
-                }
-                note(application.sent << 32 ^ application.received);
-                note(u64::from(application.is_at_end) << 1 | u64::from(application.has_closed));
-                is_busy |= application.wants;
-                let Some(tuple) = station.stack.tuple(application.connection) else {
-                    continue;
-                };
-                let Some(status) = station.stack.status(&tuple) else {
-                    continue;
-                };
-                note(u64::from(status.snd_una.value()) << 32 ^ u64::from(status.rcv_nxt.value()));
-                note(status.state as u64);
-                let is_opening = matches!(status.state, State::SynSent | State::SynReceived);
-                is_busy |=
-                    is_opening || status.unsent_bytes > 0 || status.snd_una != status.snd_nxt;
-            }
-        }
-        (mark, is_busy)
-    }
-
-    /// How both sides stand.
-    fn describe(&mut self, talk: (u32, u32)) -> String {
-        let mut text = Vec::new();
-        for station in self.stations.iter_mut().flatten() {
-            for application in &station.applications {
-                if application.talk == Some(talk) {
-                    let tuple = station.stack.tuple(application.connection);
-                    let status = tuple.and_then(|tuple| station.stack.status(&tuple));
-                    text.push(format!(
-                        "host {}: {application:?}, {status:?}",
-                        station.host
-                    ));
-                }
-            }
-        }
-        text.join("; ")
-    }
-
-    fn inspect_attempt(&mut self, talk: (u32, u32)) -> Verdict {
-        if self.shared.attempts.get(&talk).is_none_or(Attempt::is_over) {
-            return Ok(());
-        }
-        let (now, case) = (self.shared.now, self.shared.case.clone());
-        let (mark, is_busy) = self.look(talk);
-        let sides = self.describe(talk);
-        let plan = &case.talks[talk.0 as usize];
-        let healed = self.heals_at;
-        let server = current(&self.current, &mut self.stations, plan.server);
-        let gives_cookies = server.is_some_and(|server| {
-            let counters = server.stack.counters();
-            counters.contains_key("tcp.cookies_sent")
-        });
-        let Some(attempt) = self.shared.attempts.get_mut(&talk) else {
-            return Ok(());
-        };
-        if attempt.mark.0 != mark {
-            attempt.mark = (mark, now);
-            attempt.is_idle = false;
-            return Ok(());
-        }
-        let since = attempt.mark.1.max(healed);
-        let waited = now.saturating_sub(since);
-        attempt.has_cookies |= gives_cookies;
-        let patience = match attempt.is_cut {
-            true => cut_patience(&case, plan.client).max(cut_patience(&case, plan.server)),
-            false => case.patience(),
-        };
-        let patience = patience + if attempt.has_cookies { COOKIES_LAST } else { 0 };
-        if waited <= patience {
-            return Ok(());
-        }
-        // A side may wait for ever for one that is gone and has left nothing to be acknowledged, unless it asks
-        // (RFC 9293 §3.5.1, §3.8.4).
-        let may_wait = attempt.is_disturbed || plan.is_rude();
-        attempt.is_idle = !is_busy && may_wait;
-        demand(attempt.is_idle, Law::Stall, || {
-            format!(
-                "talk {talk:?}: nothing is brought about since {since} ns, at {now} ns; {attempt:?}; {sides}"
-            )
-        })
-    }
-
-    /// Talks that are over are begun anew as often as is planned.
-    fn begin_anew(&mut self) {
-        let case = self.shared.case.clone();
-        for (talk, plan) in case.talks.iter().enumerate() {
-            let talk = talk as u32;
-            let (now, gap) = (self.shared.now, plan.gap);
-            let of = self.shared.attempts.range((talk, 0)..(talk + 1, 0));
-            let Some(((_, latest), attempt)) = of.last() else {
-                continue;
-            };
-            let latest = *latest;
-            let is_done = attempt.is_over() || attempt.is_idle;
-            let is_planned = self
-                .agenda
-                .values()
-                .any(|due| matches!(due, Due::Talk(of, _) if *of == talk));
-            if is_done && latest < plan.again && !is_planned {
-                self.plan(now + gap, Due::Talk(talk, latest + 1));
-            }
-        }
-    }
-
-    /// When nobody has anything to do any more, who still waits is told that it is over.
-    fn close_if_done(&mut self) {
-        let now = self.shared.now;
-        let is_done = |attempt: &Attempt| attempt.is_over() || attempt.is_idle;
-        let is_planned = self
-            .agenda
-            .values()
-            .any(|due| !matches!(due, Due::Inspection));
-        let last = self.shared.attempts.values().map(|one| one.mark.1).max();
-        let is_quiet = last.is_none_or(|last| now > last);
-        if is_planned || !is_quiet || !self.shared.attempts.values().all(is_done) {
-            return;
-        }
-        self.closing_since = Some(now);
-        self.shared
-            .trace
-            .headline(now, || "closing time".to_owned());
-        for station in self.stations.iter_mut().flatten() {
-            station.abort_all(&mut self.shared);
-        }
-    }
-
-    /// What is left then ends in its time.
-    fn check_closing(&mut self) -> Verdict {
-        let Some(since) = self.closing_since else {
-            return Ok(());
-        };
-        let (now, case) = (self.shared.now, self.shared.case.clone());
-        for station in self.stations.iter_mut().flatten() {
-            let left = station.stack.statuses();
-            let most = closing_patience(&case, station.host) + case.patience();
-            demand(left.is_empty() || now - since <= most, Law::Endless, || {
-                format!(
-                    "host {} still has {} connections at {now} ns, closed {} ns ago, the first {:?}",
-                    station.host,
-                    left.len(),
-                    now - since,
-                    left.first()
-                )
-            })?;
-        }
-        Ok(())
-    }
-}
-
 /// What a host is now, if it is up.
 fn current<'a>(
     current: &[Option<usize>],
@@ -644,16 +459,4 @@ fn current<'a>(
     host: usize,
 ) -> Option<&'a mut Station> {
     stations.get_mut((*current.get(host)?)?)?.as_mut()
-}
-
-/// Until a side gives up the other that it cannot reach (RFC 9293 §3.8.3, R2).
-fn cut_patience(case: &Case, host: usize) -> u64 {
-    let engine = &case.hosts[host].engine;
-    (u64::from(engine.retransmissions) + 3) * nanos(engine.max_rto) + case.patience()
-}
-
-/// Until nothing is left of a connection that nobody has any more.
-fn closing_patience(case: &Case, host: usize) -> u64 {
-    let engine = &case.hosts[host].engine;
-    cut_patience(case, host) + nanos(engine.time_wait) + nanos(engine.fin_wait_2)
 }

@@ -29,7 +29,7 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Verdict {
         return Ok(());
     }
     grows(life, visit, (&before, &after))?;
-    flies(life, visit, &after)
+    flies(life, visit, (&before, &after))
 }
 
 fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
@@ -46,6 +46,9 @@ fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)
     // Only a model of the path may find at once that there is room for more.
     let follows_acks = visit.host.engine.congestion != CongestionControl::Bbr;
     let most = u64::from(largest) + u64::from(acked) + u64::from(after.smss);
+    // RFC 5682 §2.1 step 2b: the first ACK after a timeout lets two new segments leave, beside all that was on its way then.
+    let asks = if before.recovering { 2 * after.smss } else { 0 };
+    let most = most.max(u64::from(outstanding) + u64::from(asks));
     demand(
         !follows_acks || u64::from(after.cwnd) <= most,
         Law::Congestion,
@@ -65,15 +68,18 @@ fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)
     Ok(())
 }
 
-fn flies(life: &mut Life, visit: &Visit<'_>, after: &Status) -> Verdict {
-    let first_new = visit.before.map_or(after.snd_nxt, |before| before.snd_nxt);
+fn flies(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
+    let first_new = before.snd_nxt;
     let new = visit
         .sent
         .iter()
         .filter(|seen| seen.birth == life.id && seen.len > 1)
         .any(|seen| (seen.header.seq + seen.len).is_after(first_new));
     let fin = u32::from(visit.sent.iter().any(|seen| seen.has(TcpFlags::FIN)));
-    let within = after.pipe <= after.cwnd + fin;
+    // What an application asked for, or a timer, may have left before a segment that came in the same turn cut the window.
+    let left_before = u64::from(before.pipe) + u64::from(after.snd_nxt - first_new);
+    let was_free = visit.is_prompted && left_before <= u64::from(before.cwnd + fin);
+    let within = after.pipe <= after.cwnd + fin || was_free;
     let probes = new && !within && after.probing_tail && !life.congestion.probed;
     life.congestion.probed = after.probing_tail && (life.congestion.probed || probes);
     demand(!new || within || probes, Law::Congestion, || {

@@ -3,7 +3,7 @@
 
 use crate::law::{Law, Verdict, demand};
 use crate::ledger::{Life, Seen, Visit};
-use braidnet::tcp::Status;
+use braidnet::tcp::{State, Status};
 use braidnet::wire::tcp::TcpFlags;
 
 /// How many segments lay in the window by chance.
@@ -37,6 +37,10 @@ fn could_pass(seen: &Seen, before: &Status) -> bool {
 }
 
 fn outside(visit: &Visit<'_>, seen: &Seen, before: &Status) -> Verdict {
+    // TIME-WAIT ends by itself; that it does so in time is another law's.
+    if before.state == State::TimeWait && visit.after.is_none() {
+        return Ok(());
+    }
     let same = visit.after.is_some_and(|after| {
         let position = |status: &Status| {
             (
