@@ -100,7 +100,7 @@ pub struct Config {
 pub enum PathProbing {
     /// No: what the two sides agree on is sent, or what ICMP says.
     Off,
-    /// Once full segments are not acknowledged again and again (RFC 4821 §7.7), or ICMP has said that they are too long and a while has passed.
+    /// Once full segments, or others that are not short, are not acknowledged again and again (RFC 4821 §7.7), or ICMP has said that they are too long and a while has passed.
     #[default]
     BlackHoles,
     /// Always: from a segment that nearly every path carries on.

@@ -20,8 +20,11 @@ const PRECISION: u32 = 8;
 const TRIES: u8 = 2;
 /// Full segments behind a probe that are to be there, so that three that overtake it tell of its loss (RFC 4821 §7.4).
 const BEHIND: u32 = 4;
-/// Timeouts in a row of full segments after which their length is what is wrong (RFC 4821 §7.7).
+/// Timeouts in a row of long segments after which their length is what is wrong (RFC 4821 §7.7).
 const SILENT_TIMEOUTS: u8 = 3;
+/// A segment that is not full is long if it has more than so many bytes: one of this size with its headers fits the packets that every host
+/// must take (RFC 1122 §3.3.2), and a path that carries none of those is not reckoned with.
+const SHORT: u32 = 512;
 /// Round trips between a probe that was lost and the next: fewer losses than congestion control lives with anyway (RFC 4821 §7.6.2).
 const PAUSE: u32 = 8;
 /// The least payload of a full segment, whatever is said or found of the path.
@@ -377,16 +380,18 @@ impl Sender {
             return self.shorten_at_timeout(smss, Some(smss));
         }
         let smss = self.congestion.smss();
+        // What leaves again, where there is no full segment: the path may be narrower than that, too.
+        let longest = smss.min(self.flight_size());
         if self.path.probing == PathProbing::Off
             || self.unanswered < SILENT_TIMEOUTS
-            || self.flight_size() < smss
-            || smss <= LEAST_SMSS
+            || (longest < smss && longest <= SHORT)
+            || longest <= LEAST_SMSS
         {
             return;
         }
-        let shorter = match smss > self.path.base {
+        let shorter = match longest > self.path.base {
             true => self.path.base,
-            false => (smss / 2).max(LEAST_SMSS),
+            false => (longest / 2).max(LEAST_SMSS),
         };
         self.path.found |= Events::PATH_BLACK_HOLE;
         self.shorten_at_timeout(shorter, None);

@@ -190,6 +190,35 @@ fn a_black_hole_is_found_and_measured() {
     }
 }
 
+/// The same where no full segment is there to vanish, but what there is does.
+#[test]
+fn a_black_hole_is_found_by_what_is_not_full() {
+    // Bytes that are sent alone, the packets that the path carries, whether shorter ones are needed.
+    for (bytes, mtu, is_hole) in [
+        (1400, 1300, true),
+        (1000, 1000, true),
+        (600, 640, true),
+        (512, 576, false),
+        (900, 1000, false),
+    ] {
+        let mut road = Road::new(&Config::default(), mtu);
+        road.carry(bytes);
+        assert!(road.longest <= mtu - HEADERS);
+        let is_shorter = road.ends[0].tcb.status().smss < 1448;
+        assert_eq!(
+            (road.too_long > 0, is_shorter),
+            (is_hole, is_hole),
+            "{bytes}"
+        );
+    }
+    // A path that is down for a while makes none of what is short anyway.
+    let mut road = Road::new(&Config::default(), 1500);
+    road.loses = 1;
+    road.ends[0].send(&[7; 500]);
+    road.pass(Duration::from_secs(10));
+    assert_eq!(road.ends[0].tcb.status().smss, 1448);
+}
+
 /// Off: as ever, nothing gets through.
 #[test]
 fn a_black_hole_stays_one_where_nothing_is_probed() {
