@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use crate::topology::Topology;
-use braidnet::tcp::{Config, CongestionControl, Keepalive};
+use braidnet::tcp::{Config, CongestionControl, Keepalive, PathProbing};
 use std::time::Duration;
 
 pub(crate) const MICROSECOND: u64 = 1_000;
@@ -23,8 +23,6 @@ pub(crate) struct Case {
     pub(crate) hosts: Vec<HostCase>,
     pub(crate) talks: Vec<Talk>,
     pub(crate) troubles: Vec<Trouble>,
-    /// Whether routers tell of packets that are too long.
-    pub(crate) tells_mtu: bool,
 }
 
 /// How hard the network is on its packets.
@@ -39,6 +37,9 @@ pub(crate) enum Weather {
     /// Much of everything.
     Foul,
 }
+
+/// What lines may come to carry that carried more.
+const NARROW: [usize; 3] = [1300, 1000, 600];
 
 /// A stack's timing wheel turns in steps of so many nanoseconds: its timers are up to two of them late.
 pub(crate) const WHEEL: u64 = 1 << 20;
@@ -134,8 +135,12 @@ pub(crate) enum What {
         segments: u32,
         every: u64,
     },
-    /// A line carries packets of so many bytes at most from now on.
-    Narrow { link: usize, mtu: usize },
+    /// A line carries packets of so many bytes at most from now on; the router before it says so, or nobody does (RFC 2923 §2.1).
+    Narrow {
+        link: usize,
+        mtu: usize,
+        is_silent: bool,
+    },
 }
 
 impl Case {
@@ -163,10 +168,52 @@ impl Case {
             hosts,
             talks,
             troubles,
-            tells_mtu: true,
         };
+        case.draw_paths();
         case.make_patient();
         case
+    }
+
+    /// How hosts find out how long packets may be, and lines that swallow the longer ones without a word. Hosts that do not look for such
+    /// lines know of none.
+    fn draw_paths(&mut self) {
+        let mut random = Random::new(self.seed ^ 0x4821);
+        let random = &mut random;
+        for trouble in &mut self.troubles {
+            if let What::Narrow { is_silent, .. } = &mut trouble.what {
+                *is_silent = random.chance(500);
+            }
+        }
+        let link = random.below(self.topology.links.len() as u64) as usize;
+        if random.chance(80) && self.topology.may_narrow(link) {
+            let what = What::Narrow {
+                link,
+                mtu: random.pick(&NARROW),
+                is_silent: true,
+            };
+            let at = random.sized(4 * SECOND);
+            self.troubles.push(Trouble { at, what });
+            self.troubles.sort_by_key(|trouble| trouble.at);
+        }
+        let choices = match self.has_black_hole() {
+            true => &PathProbing::ALL[1..],
+            false => &PathProbing::ALL[..],
+        };
+        for host in &mut self.hosts {
+            host.engine.path_probing = random.pick(choices);
+            host.engine.path_base_segment = random.pick(&[1024, 1024, 536]) as u16;
+            host.engine.path_search_again = Duration::from_secs(random.pick(&[1, 10, 600]));
+        }
+    }
+
+    fn has_black_hole(&self) -> bool {
+        let is_silent = |what: &What| {
+            let What::Narrow { is_silent, .. } = what else {
+                return false;
+            };
+            *is_silent
+        };
+        self.troubles.iter().any(|trouble| is_silent(&trouble.what))
     }
 
     /// Where lines are down, or half of all packets lost, a side that gives up after some tries would be right to do so.
@@ -200,6 +247,8 @@ impl Case {
             Weather::Congested | Weather::Fair => 14,
             Weather::Foul => 40,
         };
+        // Three timeouts tell that segments are too long, and those that follow may be, too (RFC 4821 §7.7).
+        let rounds = rounds + if self.has_black_hole() { 12 } else { 0 };
         // Who has lost its state may meet its former self in TIME-WAIT, which lets nobody in before its time but who is
         // certain to be new (RFC 9293 §3.6.1, RFC 1337).
         let reboots = |trouble: &Trouble| matches!(trouble.what, What::Reboot { .. });
@@ -385,7 +434,6 @@ fn draw_troubles(random: &mut Random, topology: &Topology) -> Vec<Trouble> {
         let at = random.sized(8 * SECOND);
         let host = random.below(topology.hosts as u64) as usize;
         let link = random.below(topology.links.len() as u64) as usize;
-        let mtu = topology.links[link].mtu;
         let what = match random.below(8) {
             0 | 1 => What::Outage {
                 link,
@@ -396,10 +444,10 @@ fn draw_troubles(random: &mut Random, topology: &Topology) -> Vec<Trouble> {
                 lasts: random.sized(3 * SECOND),
             },
             4 => What::Move { host },
-            // Between routers: a host's own device is not narrower than it says.
-            5 if mtu > 1000 && topology.links[link].ends[0] >= topology.hosts => What::Narrow {
+            5 if topology.may_narrow(link) => What::Narrow {
                 link,
-                mtu: random.pick(&[1300, 1000, 600]),
+                mtu: random.pick(&NARROW),
+                is_silent: false,
             },
             5 | 6 => What::Flood {
                 host,

@@ -3,7 +3,7 @@
 use crate::case::HostCase;
 #[cfg(test)]
 use crate::law::Law;
-use braidnet::tcp::Config;
+use braidnet::tcp::{Config, PathProbing, Status};
 use braidnet::wire::checksum::Sum;
 use braidnet::wire::ipv4;
 use braidnet::wire::tcp::{self, TcpFlags, TcpHeader};
@@ -26,12 +26,20 @@ pub(crate) enum Fault {
     Hoards,
     /// What it sends when a timer expires is lost before it leaves: it is silent for ever.
     Mute,
+    /// After the RST that ends a connection it sends once more what it had sent last on that.
+    SpeaksAfterReset,
+    /// It takes any RST for the next that it expects, whatever its sequence number.
+    TakesAnyReset,
+    /// It never finds that its segments are too long.
+    NeverShortens,
+    /// It changes the last byte of what it receives.
+    ChangesData,
 }
 
 impl Fault {
     /// Every fault, and the laws of which it breaks one.
     #[cfg(test)]
-    pub(crate) const ALL: [(Fault, &'static [Law]); 7] = [
+    pub(crate) const ALL: [(Fault, &'static [Law]); 11] = [
         (Fault::WindowIgnored, &[Law::Window]),
         (Fault::AckWithheld, &[Law::Acknowledgment]),
         (Fault::AckLate, &[Law::Acknowledgment]),
@@ -39,6 +47,10 @@ impl Fault {
         (Fault::TimeWaitShort, &[Law::TimeWait]),
         (Fault::Hoards, &[Law::Memory]),
         (Fault::Mute, &[Law::Stall, Law::Ends, Law::Timeout]),
+        (Fault::SpeaksAfterReset, &[Law::Reset]),
+        (Fault::TakesAnyReset, &[Law::Incarnation]),
+        (Fault::NeverShortens, &[Law::Stall, Law::Ends]),
+        (Fault::ChangesData, &[Law::Bytes]),
     ];
 
     /// Sets a stack otherwise than the checkers know of.
@@ -56,27 +68,37 @@ impl Fault {
                 engine.reassembly_segments = 8192;
                 told.engine.reassembly_segments = 2;
             }
-            Fault::WindowIgnored | Fault::AckWithheld | Fault::Mute => {}
+            Fault::NeverShortens => engine.path_probing = PathProbing::Off,
+            Fault::WindowIgnored
+            | Fault::AckWithheld
+            | Fault::Mute
+            | Fault::SpeaksAfterReset
+            | Fault::TakesAnyReset
+            | Fault::ChangesData => {}
         }
     }
 
-    /// Changes a packet that arrives.
-    pub(crate) fn on_arrival(self, packet: &[u8]) -> Vec<u8> {
-        let mut bytes = packet.to_vec();
-        if self == Fault::WindowIgnored
-            && crate::trace::parse(packet).is_some()
-            && let Ok(header) = ipv4::parse(packet)
-            && let Some(segment) = bytes.get_mut(header.payload_range())
-        {
-            segment[14..16].fill(0xff);
-            segment[16..18].fill(0);
-            let len = segment.len() as u32;
-            let pseudo =
-                Sum::pseudo_header(&header.source, &header.destination, tcp::PROTOCOL, len);
-            let sum = pseudo.combine(Sum::of(segment)).finish_bytes();
-            segment[16..18].copy_from_slice(&sum);
+    /// Changes a packet that arrives for a connection that stands like this.
+    pub(crate) fn on_arrival(self, packet: &[u8], stands: Option<&Status>) -> Vec<u8> {
+        let Some((_, header, len)) = crate::trace::parse(packet) else {
+            return packet.to_vec();
+        };
+        match (self, stands) {
+            (Fault::WindowIgnored, _) => changed(packet, |segment| segment[14..16].fill(0xff)),
+            (Fault::TakesAnyReset, Some(status)) if header.flags.contains(TcpFlags::RST) => {
+                let expected = status.rcv_nxt.value().to_be_bytes();
+                changed(packet, |segment| segment[4..8].copy_from_slice(&expected))
+            }
+            (Fault::ChangesData, _) if len > 0 => changed(packet, |segment| {
+                segment[segment.len() - 1] ^= 1;
+            }),
+            _ => packet.to_vec(),
         }
-        bytes
+    }
+
+    /// Whether what was sent last on a connection follows this segment.
+    pub(crate) fn repeats_after(self, header: &TcpHeader) -> bool {
+        self == Fault::SpeaksAfterReset && header.flags.contains(TcpFlags::RST)
     }
 
     /// Whether a segment that leaves is lost before anybody sees it.
@@ -88,4 +110,20 @@ impl Fault {
             _ => false,
         }
     }
+}
+
+/// A packet whose segment is changed, with the checksum that it has then.
+fn changed(packet: &[u8], how: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut bytes = packet.to_vec();
+    if let Ok(header) = ipv4::parse(packet)
+        && let Some(segment) = bytes.get_mut(header.payload_range())
+    {
+        how(segment);
+        segment[16..18].fill(0);
+        let len = segment.len() as u32;
+        let pseudo = Sum::pseudo_header(&header.source, &header.destination, tcp::PROTOCOL, len);
+        let sum = pseudo.combine(Sum::of(segment)).finish_bytes();
+        segment[16..18].copy_from_slice(&sum);
+    }
+    bytes
 }

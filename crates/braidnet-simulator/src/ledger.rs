@@ -53,7 +53,7 @@ pub(crate) struct Life {
     pub(crate) sent: u32,
     /// The stack has said how it stands.
     was_there: bool,
-    /// It has sent a RST and was gone.
+    /// It has sent or got a RST and was gone.
     pub(crate) is_reset: bool,
     /// Something of an older life lay in its window by chance (RFC 9293 §3.4.3: what the quiet time is there for).
     pub(crate) is_tainted: bool,

@@ -59,8 +59,6 @@ pub(crate) struct Network {
     topology: Topology,
     routes: Vec<Vec<Option<usize>>>,
     ways: Vec<[Way; 2]>,
-    /// Whether routers tell of packets that are too long (RFC 1191 §4).
-    pub(crate) tells_mtu: bool,
 }
 
 /// One direction of a line.
@@ -70,7 +68,7 @@ struct Way {
 }
 
 impl Network {
-    pub(crate) fn new(topology: &Topology, tells_mtu: bool) -> Network {
+    pub(crate) fn new(topology: &Topology) -> Network {
         let way = |number: usize, joint: &crate::topology::Joint, from: usize| Way {
             link: Link::new(&joint.ways[from], (2 * number + from) as u64),
             line: Line::new(joint.ways[from].limit_packets),
@@ -84,14 +82,13 @@ impl Network {
                 .map(|(number, joint)| [way(number, joint, 0), way(number, joint, 1)])
                 .collect(),
             topology: topology.clone(),
-            tells_mtu,
         }
     }
 
-    /// A line carries packets of so many bytes from now on.
-    pub(crate) fn set_mtu(&mut self, link: usize, mtu: usize) {
+    /// A line carries packets of so many bytes from now on, and nobody tells of it or somebody does.
+    pub(crate) fn narrow(&mut self, link: usize, mtu: usize, is_silent: bool) {
         if let Some(joint) = self.topology.links.get_mut(link) {
-            joint.mtu = mtu;
+            (joint.mtu, joint.is_silent) = (mtu, is_silent);
         }
     }
 
@@ -114,9 +111,12 @@ impl Network {
         };
         let joint = &self.topology.links[number];
         if packet.bytes.len() > joint.mtu {
-            let mtu = joint.mtu;
+            let (mtu, is_silent) = (joint.mtu, joint.is_silent);
             witness.lost(now, &packet, Fate::TooLong);
-            return self.tell_mtu((now, down), node, (&header, &packet, mtu), witness);
+            if !is_silent {
+                self.tell_mtu((now, down), node, (&header, &packet, mtu), witness);
+            }
+            return;
         }
         if down.get(number).is_some_and(|down| *down) {
             return witness.lost(now, &packet, Fate::LineDown);
@@ -139,7 +139,7 @@ impl Network {
         witness: &mut impl Witness,
     ) {
         let about_error = header.protocol == icmpv4::PROTOCOL;
-        if !self.tells_mtu || about_error || header.is_fragment() {
+        if about_error || header.is_fragment() {
             return;
         }
         let quoted = packet.bytes.len().min(icmpv4::MAX_QUOTED_LEN);

@@ -45,6 +45,8 @@ pub(crate) struct Station {
     wakes_at: Option<u64>,
     /// When its next timer is due, by its own clock: it wakes then, or somewhat later.
     due_at: Option<Instant>,
+    /// What a [fault](Fault::SpeaksAfterReset) sends once more.
+    sent_last: HashMap<Tuple, Vec<u8>>,
     /// Connections in TIME-WAIT, and since when.
     time_waits: HashMap<Tuple, Instant>,
     settings: Rc<HostCase>,
@@ -101,6 +103,7 @@ impl Station {
             looks_at: None,
             wakes_at: None,
             due_at: None,
+            sent_last: HashMap::new(),
             time_waits: HashMap::new(),
             settings: Rc::new(settings),
             random: random.fork(),
@@ -188,28 +191,29 @@ impl Station {
         let clock = self.clock(shared.now);
         let is_prompted = acted || self.due_at.is_some_and(|at| at <= clock);
         let mut fed = Vec::new();
+        let mut before = HashMap::new();
         let mut run = Run::new();
         for packet in &packets {
             shared.trace.arrived(shared.now, self.host, packet);
-            let bytes = shared.fault.map_or_else(
-                || packet.bytes.clone(),
-                |fault| fault.on_arrival(&packet.bytes),
-            );
-            run.extend(self.pool.bind().copy_from_slice(64, &bytes));
+            let mut stands = None;
             if let Some((tuple, header, len)) = trace::parse(&packet.bytes) {
+                let tuple = tuple.reversed();
+                stands = self.stack.status(&tuple);
+                before.insert(tuple, stands);
                 fed.push(Seen {
-                    tuple: tuple.reversed(),
+                    tuple,
                     header,
                     len: len as u32,
                     birth: packet.birth,
                 });
             }
+            let bytes = shared.fault.map_or_else(
+                || packet.bytes.clone(),
+                |fault| fault.on_arrival(&packet.bytes, stands.as_ref()),
+            );
+            run.extend(self.pool.bind().copy_from_slice(64, &bytes));
         }
         self.wire.transmitter.transmit(&mut run);
-        let mut before = HashMap::new();
-        for seen in &fed {
-            before.insert(seen.tuple, self.stack.status(&seen.tuple));
-        }
         let next = self.stack.turn(clock);
         shared.turns += 1;
         self.due_at = match next {
@@ -235,9 +239,16 @@ impl Station {
         let mut sent = Vec::new();
         let mut run = Run::new();
         self.wire.receiver.receive(&mut self.pool, &mut run, WIRE);
+        let mut left = Vec::new();
         for message in run.drain() {
             let mut bytes = vec![0; message.total_len()];
             message.copy_to_slice(&mut bytes);
+            left.push(bytes);
+        }
+        if let Some(fault) = shared.fault {
+            self.repeat(fault, &mut left);
+        }
+        for bytes in left {
             let mut birth = 0;
             let parsed = trace::parse(&bytes);
             if let (Some(fault), Some((_, header, len))) = (shared.fault, &parsed)
@@ -267,6 +278,25 @@ impl Station {
             shared.carry(self.host, self.is_attached, packet);
         }
         sent
+    }
+
+    /// Has what was sent last on a connection follow what leaves, where the fault is to do so.
+    fn repeat(&mut self, fault: Fault, left: &mut Vec<Vec<u8>>) {
+        let mut all = Vec::new();
+        for bytes in left.drain(..) {
+            let parsed = trace::parse(&bytes).map(|(tuple, header, _)| (tuple, header));
+            all.push(bytes.clone());
+            match parsed {
+                Some((tuple, header)) if fault.repeats_after(&header) => {
+                    all.extend(self.sent_last.get(&tuple).cloned());
+                }
+                Some((tuple, _)) => {
+                    self.sent_last.insert(tuple, bytes);
+                }
+                None => {}
+            }
+        }
+        *left = all;
     }
 
     /// Holds what has happened in a turn against the laws.

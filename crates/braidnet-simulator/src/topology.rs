@@ -48,6 +48,8 @@ pub(crate) struct Joint {
     pub(crate) ways: [Impairments; 2],
     /// Longest IP packet.
     pub(crate) mtu: usize,
+    /// Nobody tells of packets that are longer (RFC 1191 §4 asks routers to).
+    pub(crate) is_silent: bool,
 }
 
 impl Topology {
@@ -103,7 +105,12 @@ impl Topology {
         let links = ends.into_iter().enumerate().map(|(at, ends)| {
             let is_bad = at == bad;
             let ways = [(); 2].map(|()| way(random, shape, is_bad.then_some(weather)));
-            Joint { ends, ways, mtu }
+            Joint {
+                ends,
+                ways,
+                mtu,
+                is_silent: false,
+            }
         });
         Topology {
             shape,
@@ -111,6 +118,12 @@ impl Topology {
             routers,
             links: links.collect(),
         }
+    }
+
+    /// Whether a line may come to carry less: one between routers, for a host's own device is not narrower than it says.
+    pub(crate) fn may_narrow(&self, link: usize) -> bool {
+        let joint = &self.links[link];
+        joint.mtu > 1000 && joint.ends[0] >= self.hosts
     }
 
     /// Whether some line loses packets in bursts.

@@ -73,7 +73,7 @@ impl World {
         let mut random = Random::new(case.seed ^ 0x5EED);
         let shared = Shared {
             now: 0,
-            network: Network::new(&case.topology, case.tells_mtu),
+            network: Network::new(&case.topology),
             ledger: Ledger::default(),
             trace: Trace {
                 is_on: is_traced,
@@ -341,9 +341,13 @@ impl World {
                     );
                 }
             }
-            What::Narrow { link, mtu } => {
+            What::Narrow {
+                link,
+                mtu,
+                is_silent,
+            } => {
                 self.heal(now);
-                self.shared.network.set_mtu(link, mtu);
+                self.shared.network.narrow(link, mtu, is_silent);
             }
         }
         Ok(())
