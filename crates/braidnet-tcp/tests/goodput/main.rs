@@ -12,7 +12,7 @@
 mod net;
 
 use braidnet_impair::{Impairments, Rate, Reorder, Share};
-use braidnet_tcp::{Config, CongestionControl};
+use braidnet_tcp::{Config, CongestionControl, EcnMode};
 use braidnet_wire::time::Duration;
 use net::{Flow, Net, Outcome};
 use std::fmt::Write;
@@ -34,6 +34,8 @@ struct Path {
     rtt_ms: u64,
     /// Of the bottleneck, in hundredths of what rate and round trip hold.
     buffer_percent: u64,
+    /// Of the buffer, in hundredths: a packet that finds more waiting is marked, where it can be.
+    mark_percent: Option<u64>,
     /// Per mille.
     loss: u32,
     /// Per mille of packets that are held back, and for how many milliseconds.
@@ -46,6 +48,7 @@ struct Path {
 const PLAIN: Path = Path {
     rtt_ms: 40,
     buffer_percent: 100,
+    mark_percent: None,
     loss: 0,
     late: (0, 0),
     clock_us: 1,
@@ -58,6 +61,7 @@ impl Path {
         let delay = Duration::from_micros(self.rtt_ms * 500);
         let (share, late_ms) = self.late;
         let late = Duration::from_millis(late_ms);
+        let queue_bytes = (bdp * self.buffer_percent / 100).max(6000);
         let forth = Impairments {
             loss: Share::per_mille(self.loss),
             delay,
@@ -67,7 +71,8 @@ impl Path {
                 most: late,
             },
             rate: NonZeroU64::new(BITS_PER_SECOND).map(|bits| Rate {
-                queue_bytes: (bdp * self.buffer_percent / 100).max(6000),
+                queue_bytes,
+                mark_bytes: self.mark_percent.map(|percent| queue_bytes * percent / 100),
                 ..Rate::new(bits)
             }),
             seed: self.seed,
@@ -155,6 +160,7 @@ fn grid() -> String {
             }
         }
     }
+    marked(&mut text);
     text.push_str("Flows that share it for 60 s, from when the last has begun: goodput of each, and Jain's index\n\n");
     use CongestionControl::{Cubic, NewReno};
     let rows: [(&str, &[CongestionControl]); 4] = [
@@ -169,6 +175,38 @@ fn grid() -> String {
         let _ = writeln!(text, "{name:>20}  {:.3}  {}", jain(&shares), each.join(" "));
     }
     text
+}
+
+/// What the same flow reaches where the bottleneck drops what finds it full, and where it marks what finds half of it full.
+fn marked(text: &mut String) {
+    text.push_str(
+        "Round trip 40 ms, packets marked that find half of the buffer full (RFC 3168)\n",
+    );
+    let _ = writeln!(
+        text,
+        "{:>20}{:>8}{:>16}{:>16}{:>16}",
+        "", "buffer", "off", "on", "accurate"
+    );
+    for control in CongestionControl::ALL {
+        for buffer_percent in [25, 100] {
+            let _ = write!(text, "{:>20}{buffer_percent:>6} %", control.to_string());
+            for ecn in [EcnMode::Off, EcnMode::On, EcnMode::Accurate] {
+                let path = Path {
+                    buffer_percent,
+                    mark_percent: Some(50),
+                    ..PLAIN
+                };
+                let outcome = path.alone(Config {
+                    ecn,
+                    ..config(control)
+                });
+                let again = outcome.repeated as f64 * 100.0 / outcome.segments as f64;
+                let _ = write!(text, "{:>8.2} {:>5.1} %", steady(&outcome), again);
+            }
+            text.push('\n');
+        }
+    }
+    text.push('\n');
 }
 
 /// What flows that begin a tenth of a second apart have of the bottleneck.
@@ -251,6 +289,34 @@ fn coarse_clocks_do_not_see_losses() {
         };
         let goodput = late.goodput(Config::default());
         assert!(goodput >= 0.9 * MOST_MBIT, "{clock_us} us: {goodput}");
+    }
+}
+
+/// Marks say in time what else only losses say (RFC 3168 §5): next to nothing has to be sent again, and hardly anything of the path is
+/// left unused. What is lost is lost in slow start, before the first mark has come back.
+#[test]
+fn marks_come_before_losses() {
+    let path = Path {
+        mark_percent: Some(50),
+        ..PLAIN
+    };
+    for control in [CongestionControl::Cubic, CongestionControl::NewReno] {
+        let with = |ecn| {
+            path.alone(Config {
+                ecn,
+                ..config(control)
+            })
+        };
+        let dropped = with(EcnMode::Off);
+        for ecn in [EcnMode::On, EcnMode::Accurate] {
+            let marked = with(ecn);
+            assert!(
+                marked.repeated * 10 < dropped.repeated,
+                "{control}, {ecn}: {marked:?} {dropped:?}"
+            );
+            let goodput = steady(&marked);
+            assert!(goodput > 0.95 * MOST_MBIT, "{control}, {ecn}: {goodput}");
+        }
     }
 }
 

@@ -137,7 +137,11 @@ impl Net {
 
     fn turn(&mut self) {
         while let Some(delivery) = self.line.take(self.now) {
-            self.arrive(delivery.packet);
+            let mut segment = delivery.packet;
+            if delivery.marked && segment.header.ecn() != 0 {
+                segment.header.present |= TcpHeader::CE;
+            }
+            self.arrive(segment);
         }
         let now = self.clock();
         for at in 0..self.flows.len() {
