@@ -270,11 +270,14 @@ impl Model {
                 return Vec::new();
             }
             if self.is_old(now, header.ts_value) {
+                if self.agreed.sack {
+                    self.note_twice(start, end.min(self.rcv_nxt));
+                }
                 self.owes_ack |= end > start || fin;
                 return Vec::new();
             }
         }
-        if self.agreed.sack && start < self.rcv_nxt && end > start {
+        if self.agreed.sack {
             self.note_twice(start, end.min(self.rcv_nxt));
         }
         // First: sequence numbers. What lies outside the window is cut off.

@@ -326,6 +326,20 @@ scripts! {
         -> ack(1, 1).sack(&[(201, 301), (201, 301)]);
     }
 
+    /// Also where it comes so late that its timestamp is refused: it was sent again meanwhile, in vain (RFC 2883 §4, RFC 7323 §5.3).
+    rfc2883_4_duplicate_with_an_old_timestamp_is_reported on both {
+        opened by syn(0).mss(1460).sack_ok().ts(100);
+        <- data(101, 1, 100).ts(110);
+        -> ack(1, 1).sack(&[(101, 201)]);
+        <- data(1, 1, 100).ts(130);
+        -> ack(1, 201);
+        <- data(201, 1, 100).ts(140);
+        within 500.ms();
+        -> ack(1, 301);
+        <- data(1, 1, 100).ts(109);
+        -> ack(1, 301).sack(&[(1, 101)]);
+    }
+
     /// Many small segments make one stream.
     rfc9293_3_7_small_segments_make_a_stream on both {
         opened by syn(0).mss(1460);

@@ -57,6 +57,8 @@ impl<P: Payload> Tcb<P> {
             return Err(DropReason::MissingTimestamp);
         }
         if self.receiver.is_timestamp_old(now, segment.header.ts_value) {
+            // It was overtaken by itself sent again: the peer is to know that it waited too short a time.
+            self.note_duplicate(segment);
             self.answer_unacceptable(now, segment);
             return Err(DropReason::OldTimestamp);
         }
