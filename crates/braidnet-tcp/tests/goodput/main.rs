@@ -7,8 +7,10 @@
 //! BRAIDNET_ACCEPT=1 cargo test -p braidnet-tcp --test goodput
 //! ```
 //!
-//! writes the new ones. What must hold whatever they are stands in the tests below.
+//! writes the new ones. What must hold whatever they are stands in the tests below. In `linux.txt` stands what Linux reaches at the same points
+//! in real time (`peers/linux-grid.sh`).
 
+mod linux;
 mod net;
 
 use braidnet_impair::{Impairments, Rate, Reorder, Share};
