@@ -1,16 +1,20 @@
 //! One engine, its user, and the model, step by step.
 
-use super::input::{Kind, RECORD, Record};
-use super::model::{Agreed, Arriving, Model, Octet, Reset, Variant};
+mod checks;
+mod piece;
+mod record;
+
+use super::input::{Kind, Record};
+use super::model::{Agreed, Arriving, Model, Reset, Variant};
 use super::setup::{Opening, Setup};
 use braidnet_tcp::{
-    DropReason, Events, Heard, Listen, Payload, Report, State, SynCookie, Tcb, Transmit, listen,
+    DropReason, Events, Heard, Listen, Report, State, SynCookie, Tcb, Transmit, listen,
 };
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
-use std::cell::Cell;
+use piece::{Piece, Store};
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,52 +50,6 @@ pub struct Driver {
     traced: bool,
     /// What was sent, while a session is recorded.
     sent: Vec<Transmit>,
-}
-
-/// Some octets of the peer's stream.
-pub struct Piece {
-    len: usize,
-    variant: Variant,
-    /// Where the first of them stands.
-    start: i64,
-    number: usize,
-    store: Rc<Store>,
-}
-
-/// Which pieces there are.
-#[derive(Default)]
-struct Store {
-    /// How many there are.
-    alive: Cell<usize>,
-    /// How many there have been, and the number of the one that was last let go of.
-    made: Cell<usize>,
-    dropped: Cell<usize>,
-}
-
-impl Payload for Piece {
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn trim_front(&mut self, n: usize) {
-        assert!(n <= self.len);
-        self.start += n as i64;
-        self.len -= n;
-    }
-
-    fn truncate(&mut self, n: usize) {
-        assert!(n <= self.len);
-        self.len = n;
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        self.store.alive.set(self.store.alive.get() - 1);
-        self.store
-            .dropped
-            .set(self.store.dropped.get().max(self.number));
-    }
 }
 
 impl Driver {
@@ -213,24 +171,6 @@ impl Driver {
                 what()
             );
         }
-    }
-
-    /// A segment's numbers, as places: of the peer's or of ours.
-    fn places(&self, header: &TcpHeader) -> String {
-        let (seq, ack) = (header.seq.value(), header.ack.value());
-        let (model, flags) = (&self.model, header.flags.0);
-        format!(
-            "theirs seq {} ack {}, or ours seq {} ack {}, flags {flags:#04x}, window {}; RCV.NXT {} to {}, SND.UNA {} to {}",
-            model.rcv_place(seq),
-            model.snd_place(ack),
-            model.snd_place(seq),
-            model.rcv_place(ack),
-            header.window,
-            model.rcv_nxt,
-            model.rcv_edge,
-            model.snd_una,
-            model.snd_max,
-        )
     }
 
     pub fn step(&mut self, record: Record<'_>) {
@@ -365,17 +305,9 @@ impl Driver {
     /// Hands a segment to both, and holds what they make of it against each other.
     fn arrive(&mut self, header: &TcpHeader, variant: Variant, len: usize) {
         SEGMENTS.fetch_add(1, Ordering::Relaxed);
-        let before = (self.store.alive.get(), self.model.clone());
-        let store = &self.store;
-        store.alive.set(store.alive.get() + 1);
-        store.made.set(store.made.get() + 1);
-        let piece = Piece {
-            len,
-            variant,
-            start: self.model.rcv_place(header.seq.value()),
-            number: store.made.get(),
-            store: Rc::clone(store),
-        };
+        let before = (self.store.alive(), self.model.clone());
+        let start = self.model.rcv_place(header.seq.value());
+        let piece = Piece::new(len, variant, start, &self.store);
         self.trace(|| {
             format!(
                 "< {} and {len} octets ({variant}), {header:?}",
@@ -419,95 +351,6 @@ impl Driver {
             state == State::Closed && outcome.drop != Some(DropReason::Closed)
         );
         self.check();
-    }
-
-    /// Data out of order is kept, unless there is no room: then the model forgets it.
-    fn check_kept(
-        &mut self,
-        pieces: usize,
-        before: &Model,
-        none_delivered: bool,
-        drop: Option<DropReason>,
-    ) {
-        let is_new = |(at, octet): (usize, &Octet)| before.held.get(at) != Some(octet);
-        let kept = self.model.held.iter().enumerate().any(is_new);
-        let (alive, few) = (
-            self.store.alive.get(),
-            self.setup.config.reassembly_segments as usize,
-        );
-        if none_delivered && kept && self.store.dropped.get() == self.store.made.get() {
-            assert!(
-                pieces >= few.min(64),
-                "{pieces} pieces leave no room: {drop:?}"
-            );
-            self.model.forget(before);
-        }
-        let most = few.min(64 + self.model.held.len() / 256);
-        assert!(alive <= most.max(1), "{alive} pieces are held");
-        assert!(
-            alive == 0 || !self.model.held.is_empty(),
-            "what is delivered or given up is let go of"
-        );
-    }
-
-    /// What can be asked of the engine is what the model says.
-    pub(super) fn check(&mut self) {
-        let (status, model) = (self.tcb.status(), &self.model);
-        assert_eq!(status.state, model.state);
-        if model.state == State::Closed {
-            return;
-        }
-        if model.state != State::SynSent {
-            assert_eq!(
-                status.rcv_nxt.value(),
-                model.rcv_seq(model.rcv_nxt),
-                "RCV.NXT"
-            );
-            assert_eq!(
-                i64::from(status.rcv_wnd),
-                model.rcv_edge - model.rcv_nxt,
-                "RCV.WND"
-            );
-            let agreed = (status.timestamps, status.sack);
-            assert_eq!(agreed, (model.agreed.timestamps, model.agreed.sack));
-        }
-        let unread = if model.unread {
-            0
-        } else {
-            self.delivered - self.taken
-        };
-        if !model.unread {
-            assert_eq!(i64::from(status.unread_bytes), unread);
-        }
-        let buffer = self
-            .setup
-            .config
-            .receive_buffer_bytes
-            .max(self.setup.config.receive_buffer_max_bytes);
-        assert!(
-            self.model.held.len() as i64 + unread <= i64::from(buffer),
-            "memory"
-        );
-        if !model.state.is_synchronized() {
-            return;
-        }
-        assert_eq!(
-            status.snd_una.value(),
-            model.snd_seq(model.snd_una),
-            "SND.UNA"
-        );
-        assert_eq!(i64::from(status.snd_wnd), model.snd_wnd, "SND.WND");
-        let data_acked = (model.snd_una - 1).min(model.written);
-        assert_eq!(self.released, data_acked, "octets released");
-        let nxt = model.snd_place(status.snd_nxt.value());
-        assert!(
-            model.snd_una <= nxt && nxt <= model.snd_max.max(1),
-            "SND.NXT"
-        );
-        match (model.state, self.waiting_since) {
-            (State::TimeWait, None) => self.waiting_since = Some(self.now),
-            (_, since) => self.waiting_since = since,
-        }
     }
 
     fn send(&mut self, bytes: u16) {
@@ -685,60 +528,10 @@ impl Driver {
         self.setup.syn.seq
     }
 
-    /// The record that stands for this segment, as far as a record can say it: SACK blocks and timestamps roughly.
-    pub fn record_of(&self, header: &TcpHeader, len: usize) -> [u8; RECORD] {
-        let model = &self.model;
-        let mut record = [0; RECORD];
-        record[0] = Kind::Segment.first_byte();
-        record[1] = (header.flags.0 ^ TcpFlags::ACK.0) & 0x3f;
-        let distance = |place: i64, from: i64| ((place - from) as i16).to_be_bytes();
-        let seq = model.rcv_place(header.seq.value());
-        // Before the peer's SYN, places count from the SYN that is known to come.
-        let seq = if model.state == State::SynSent {
-            0
-        } else {
-            seq
-        };
-        record[4..6].copy_from_slice(&distance(
-            seq,
-            if model.state == State::SynSent {
-                0
-            } else {
-                model.rcv_nxt
-            },
-        ));
-        record[6..8].copy_from_slice(&distance(
-            model.snd_place(header.ack.value()),
-            model.snd_max,
-        ));
-        let len = if len < 300 { len } else { 33_000 + len % 3000 };
-        record[8..10].copy_from_slice(&(len as u16).to_be_bytes());
-        record[10..12].copy_from_slice(&header.window.to_be_bytes());
-        if let Some(block) = header.sack_blocks().first() {
-            let left = model.snd_place(block.left.value()) - model.snd_una;
-            let octets = block.right - block.left;
-            record[3] |= 1 << 3;
-            record[14] = (left / 16).clamp(0, 255) as u8;
-            record[12..14]
-                .copy_from_slice(&((octets.clamp(1, 4095) as u16 - 1) << 4).to_be_bytes());
-        }
-        record[15] = 1;
-        record
-    }
-
-    /// Octets that were delivered and not taken.
-    pub(super) fn unread(&self) -> i64 {
-        if self.model.unread {
-            0
-        } else {
-            self.delivered - self.taken
-        }
-    }
-
     /// Once the connection is gone, so is all that it held.
     pub fn end(self) {
         let store = Rc::clone(&self.store);
         drop(self);
-        assert_eq!(store.alive.get(), 0);
+        assert_eq!(store.alive(), 0);
     }
 }
