@@ -7,15 +7,21 @@ use crate::stack::Connection;
 use braidnet_message::{Kind, Message};
 use braidnet_stream::{BucketId, ConnectionId, Control, Verb};
 use braidnet_wire::address::Tuple;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+/// Connections that are gone, and whose slot has another, are remembered for applications that have not forgotten them. Of one more, the
+/// one that is gone for longest is forgotten.
+const MOST_LEFT: usize = 1024;
 
 /// Connections by number, and what has happened to them.
 pub(crate) struct Endpoints {
     /// By bucket and slot.
     slots: Vec<Vec<Option<Box<Endpoint>>>>,
-    /// Those that are gone and not forgotten, whose slot TCP has given to another: what they have received can still be read. As many
-    /// as the application does not forget.
-    left: HashMap<Connection, Box<Endpoint>>,
+    /// Those that are gone and not forgotten, whose slot TCP has given to another: what they have received can still be read. The
+    /// longest gone first, at most [`MOST_LEFT`].
+    left: VecDeque<Box<Endpoint>>,
+    /// Those of them that had to make room.
+    left_forgotten: u64,
     /// At most a few for each connection that the application knows of, and for as many that it does not as listeners let in.
     events: VecDeque<Event>,
     /// Connections that have got something to read or room to send, for who [watches](Endpoints::watch).
@@ -30,7 +36,8 @@ impl Endpoints {
     pub(crate) fn new(buckets: u32) -> Endpoints {
         Endpoints {
             slots: (0..buckets).map(|_| Vec::new()).collect(),
-            left: HashMap::new(),
+            left: VecDeque::new(),
+            left_forgotten: 0,
             events: VecDeque::new(),
             stirred: VecDeque::new(),
             is_watched: false,
@@ -48,8 +55,10 @@ impl Endpoints {
             .as_deref_mut();
         match endpoint {
             Some(endpoint) if endpoint.id == connection => Some(endpoint),
-            _ if self.left.is_empty() => None,
-            _ => self.left.get_mut(&connection).map(Box::as_mut),
+            _ => {
+                let mut left = self.left.iter_mut().map(Box::as_mut);
+                left.find(|endpoint| endpoint.id == connection)
+            }
         }
     }
 
@@ -82,9 +91,18 @@ impl Endpoints {
 
     /// Forgets a connection, if it is still known under this number.
     pub(crate) fn remove(&mut self, connection: Connection) {
-        if self.left.remove(&connection).is_none() && self.get(connection).is_some() {
+        let left = (self.left.iter()).position(|endpoint| endpoint.id == connection);
+        if let Some(place) = left {
+            self.left.remove(place);
+        } else if self.get(connection).is_some() {
             self.slots[connection.bucket().index()][connection.slot()] = None;
         }
+    }
+
+    /// What was forgotten unasked, by name.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = [("tcp.gone_forgotten", self.left_forgotten)];
+        all.into_iter().filter(|(_, count)| *count > 0)
     }
 
     /// Takes what has come up for a connection; what nobody knows any more is dropped. What belongs to no connection at all, a
@@ -184,7 +202,11 @@ impl Endpoints {
         }
         let before = slots[connection.slot()].replace(Box::new(Endpoint::new(connection, tuple)));
         if let Some(before) = before.filter(|before| before.id != connection) {
-            self.left.insert(before.id, before);
+            if self.left.len() >= MOST_LEFT {
+                self.left.pop_front();
+                self.left_forgotten += 1;
+            }
+            self.left.push_back(before);
         }
     }
 }

@@ -440,7 +440,7 @@ impl Stack {
         self.cluster
             .counters()
             .collect(&self.wiring.stream, &mut all);
-        let dropped = self.inboxes.counters();
+        let dropped = self.inboxes.counters().chain(self.endpoints.counters());
         all.extend(dropped.map(|(name, count)| (name.to_owned(), count)));
         all
     }

@@ -67,6 +67,49 @@ fn what_was_received_can_be_read_though_the_connection_has_a_successor() {
     }
 }
 
+/// An application that forgets nothing keeps the last thousand or so, and their unread data; those before are counted.
+#[test]
+fn of_connections_that_nobody_forgets_only_so_many_are_remembered() {
+    let mut stacks = pair(Config {
+        time_wait: Duration::from_millis(1),
+        ..Config::default()
+    });
+    let mut now = Instant::from_millis(1000);
+    let mut kept = Vec::new();
+    for round in 0..1100u32 {
+        let call = stacks[0].connect("10.0.0.2:7".parse().unwrap()).unwrap();
+        settle(&mut stacks, now);
+        stacks[0].send(call, &round.to_be_bytes()).unwrap();
+        stacks[0].close(call);
+        settle(&mut stacks, now);
+        while let Some(event) = stacks[1].event() {
+            if let Event::Accepted(connection) = event {
+                kept.push(connection);
+                stacks[1].close(connection);
+            }
+        }
+        now += Duration::from_millis(100);
+        settle(&mut stacks, now);
+        stacks[0].forget(call);
+    }
+    assert_eq!(kept.len(), 1100);
+    // Those in the places that TCP gives to the next are remembered as well.
+    let places = (kept.iter())
+        .map(|connection| (connection.bucket(), connection.slot()))
+        .collect::<std::collections::HashSet<_>>();
+    let forgotten = 1100 - 1024 - places.len();
+    let counters = stacks[1].counters();
+    assert_eq!(counters["tcp.gone_forgotten"], forgotten as u64);
+    for (round, connection) in (0u32..).zip(kept) {
+        let mut heard = [0; 4];
+        let got = stacks[1].receive(connection, &mut heard);
+        match (round as usize) < forgotten {
+            true => assert!(got.is_err(), "{round}"),
+            false => assert_eq!((got, heard), (Ok(4), round.to_be_bytes())),
+        }
+    }
+}
+
 /// A receive buffer of a megabyte, and a peer that scales no windows: what it may send is 65,535 bytes, however much room there is.
 #[test]
 fn a_window_without_scale_opens_again_when_all_has_been_read() {
