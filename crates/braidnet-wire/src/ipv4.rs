@@ -72,6 +72,8 @@ refusals! {
         OptionPastEnd: "ipv4_option_past_end", "IPv4 option past the end of the header";
         /// A route or timestamp option whose pointer is inside the option's own header.
         OptionPointer: "ipv4_option_pointer_wrong", "IPv4 option pointer inside the option's header";
+        /// A source route, loose or strict.
+        SourceRoute: "ipv4_source_route", "IPv4 source route";
     }
 }
 

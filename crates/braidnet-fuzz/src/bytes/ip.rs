@@ -143,6 +143,9 @@ fn plain_options(options: &[u8]) -> Result<(), Ipv4Error> {
         if pointer > 0 && options[at + 2] < pointer {
             return Err(Ipv4Error::OptionPointer);
         }
+        if let 131 | 137 = options[at] {
+            return Err(Ipv4Error::SourceRoute);
+        }
         at += len;
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! IPv4 options (RFC 791 §3.1), which are checked and skipped.
+//! IPv4 options (RFC 791 §3.1), which are checked and skipped, but for source routes, which are refused (RFC 7126 §4.3, §4.4): a packet with one may be
+//! for another host yet, and its answer is to be sent where a forger wants it.
 
 use super::Ipv4Error;
 
@@ -40,6 +41,7 @@ fn check_value(kind: u8, value: &[u8]) -> Result<(), Ipv4Error> {
         (RECORD_ROUTE | LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE, [0..4, ..]) => {
             Err(Ipv4Error::OptionPointer)
         }
+        (LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE, _) => Err(Ipv4Error::SourceRoute),
         // Pointer, overflow and flag.
         (TIMESTAMP, [] | [_]) => Err(Ipv4Error::OptionTooShort),
         (TIMESTAMP, [0..5, ..]) => Err(Ipv4Error::OptionPointer),

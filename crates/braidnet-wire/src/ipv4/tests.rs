@@ -40,7 +40,7 @@ fn hostile_headers_are_refused_by_name() {
         fix(bytes)
     };
     let cut = |len: usize| packet(&[1; 40], 0)[..len].to_vec();
-    let rows: [(&str, Vec<u8>, Ipv4Error); 27] = [
+    let rows: [(&str, Vec<u8>, Ipv4Error); 29] = [
         ("1: empty", vec![], Ipv4Error::Truncated),
         ("1: one byte", vec![0x45], Ipv4Error::Truncated),
         ("1: one byte short", vec![0x45; 19], Ipv4Error::Truncated),
@@ -128,6 +128,16 @@ fn hostile_headers_are_refused_by_name() {
             "5: strict route, pointer 1",
             packet(&[137, 4, 1, 0], 0),
             Ipv4Error::OptionPointer,
+        ),
+        (
+            "5: loose route to another host",
+            packet(&[131, 7, 4, 10, 0, 0, 1, 0], 0),
+            Ipv4Error::SourceRoute,
+        ),
+        (
+            "5: strict route that is used up",
+            packet(&[1, 137, 7, 8, 10, 0, 0, 1], 0),
+            Ipv4Error::SourceRoute,
         ),
         (
             "5: timestamp, no flag",

@@ -183,10 +183,17 @@ pub const IP: &[Row] = &[
     ),
     row(
         5,
-        "a source route is not followed",
+        "a loose source route is refused",
         || optioned(&[131, 7, 4, 10, 77, 0, 1]),
-        &[("icmp.echo_answered", 1)],
-        &["icmp 0/0 of 24"],
+        &[("ip.ipv4_source_route", 1)],
+        &[],
+    ),
+    row(
+        5,
+        "a strict source route that is used up is refused",
+        || optioned(&[137, 7, 8, 10, 77, 0, 1]),
+        &[("ip.ipv4_source_route", 1)],
+        &[],
     ),
     row(
         12,
