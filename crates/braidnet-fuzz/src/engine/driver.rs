@@ -8,7 +8,7 @@ use super::input::{Kind, Record};
 use super::model::{Agreed, Arriving, Model, Reset, Variant};
 use super::setup::{Opening, Setup};
 use braidnet_tcp::{
-    DropReason, Events, Heard, Listen, Report, State, SynCookie, Tcb, Transmit, listen,
+    DropReason, EcnMode, Events, Heard, Listen, Report, State, SynCookie, Tcb, Transmit, listen,
 };
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::seq::SeqNumber;
@@ -326,6 +326,10 @@ impl Driver {
         let outcome = self
             .tcb
             .on_segment(self.now, header, Some(piece), &mut sink);
+        if outcome.drop == Some(DropReason::OtherEcnSetup) {
+            assert_eq!(self.setup.config.ecn, EcnMode::Accurate);
+            self.model.refuse();
+        }
         let (mut at, mut came) = (before.1.rcv_nxt, Vec::new());
         for piece in &sink {
             assert_eq!(piece.start, at, "octets are delivered in order");

@@ -316,7 +316,7 @@ impl Model {
             return Vec::new();
         }
         // RFC 7323 §5.3, R3.
-        if self.agreed.timestamps && start <= self.last_ack {
+        if self.agreed.timestamps && whole <= self.last_ack {
             self.ts_recent = header.ts_value;
             self.ts_recent_at = now;
         }
@@ -534,16 +534,25 @@ impl Model {
 
     /// ABORT (§3.10.5).
     pub fn abort(&mut self) {
-        let told = matches!(
-            self.state,
+        let told = match self.state {
             State::SynReceived
-                | State::Established
-                | State::FinWait1
-                | State::FinWait2
-                | State::CloseWait
-        );
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::CloseWait => true,
+            // Here they begin when the user closes: until the FIN has left, the RFC is in one of those above.
+            State::Closing | State::LastAck => self.snd_max < self.written + 2,
+            _ => false,
+        };
         self.end();
         self.reset = told.then_some(Reset::Ours);
+    }
+
+    /// The peer's SYN has come once more, and asks for another kind of congestion notification than the first (RFC 9768 §3.1.5).
+    pub fn refuse(&mut self) {
+        assert_eq!(self.state, State::SynReceived);
+        self.end();
+        self.reset = Some(Reset::Ours);
     }
 
     /// The user reads no more.

@@ -2,7 +2,7 @@
 
 use super::input::Record;
 use super::model::Agreed;
-use braidnet_tcp::{Config, CongestionControl, Keepalive};
+use braidnet_tcp::{Config, CongestionControl, EcnMode, Keepalive};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
@@ -36,6 +36,7 @@ pub struct Setup {
 impl Setup {
     pub fn of(record: Record<'_>) -> Setup {
         let bit = |bit| record.bit(1, bit);
+        let opening = record.one_of(0, [Opening::Passive, Opening::Active, Opening::Cookie]);
         let config = Config {
             timestamps: !bit(0),
             sack: !bit(1),
@@ -60,6 +61,11 @@ impl Setup {
             flight_pieces: if record.bit(4, 7) { 8 } else { 8192 },
             clock_granularity: record
                 .one_of(9, [Duration::from_micros(1), Duration::from_millis(10)]),
+            // Who asks for it answers a refusal by asking once more, which the model does not.
+            ecn: match opening {
+                Opening::Active => EcnMode::Passive,
+                _ => EcnMode::ALL[usize::from(record.byte(5) >> 5 & 3)],
+            },
             ..Config::default()
         };
         let syn = TcpHeader {
@@ -69,8 +75,8 @@ impl Setup {
                 true => TcpFlags(TcpFlags::SYN.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0),
                 false => TcpFlags::SYN,
             },
-            // Every option but a user timeout, less what is said.
-            present: 15 & !record.byte(5),
+            // Every option but a user timeout, less what is said, and AE.
+            present: 15 & !record.byte(5) | (record.byte(5) & 16) << 1,
             mss: record.word(6),
             window_scale: record.byte(8) % 20,
             window: record.word(10),
@@ -78,7 +84,7 @@ impl Setup {
             ..TcpHeader::default()
         };
         Setup {
-            opening: record.one_of(0, [Opening::Passive, Opening::Active, Opening::Cookie]),
+            opening,
             shaken: record.byte(0) & 0x80 == 0,
             config,
             mss: record.one_of(9, [1460, 536, 88, 9000]),

@@ -210,13 +210,13 @@ impl<P: Payload> Tcb<P> {
         Ok(())
     }
 
-    /// Takes over the timestamp of an acceptable segment (RFC 7323 §5.3 R3).
+    /// Takes over the timestamp of an acceptable segment (RFC 7323 §5.3 R3), wherever what is new of it begins.
     pub(super) fn take_timestamp(&mut self, now: Instant, segment: &Segment<'_, P>) {
         if self.connection.timestamps
             && !self.receiver.is_timestamp_old(now, segment.header.ts_value)
         {
             self.receiver
-                .take_timestamp(now, segment.seq, segment.header.ts_value);
+                .take_timestamp(now, segment.header.seq, segment.header.ts_value);
         }
     }
 }

@@ -237,6 +237,32 @@ fn a_fin_out_of_order_waits_for_what_is_missing() {
     assert_eq!(host.sent().last(), Some(&(ACK, 0, 11, 0)));
 }
 
+/// RFC 7323 §5.3, R3: it is SEG.SEQ that counts, though what is new of the segment begins behind what was acknowledged last.
+#[test]
+fn the_timestamp_of_what_is_partly_old_is_taken() {
+    let mut syn = segment(SYN, -1, 0, 0);
+    syn.header.present |= TcpHeader::HAS_TIMESTAMPS;
+    syn.header.ts_value = 100;
+    let at = |mut wire: Wire, ts_value| {
+        wire.header.present |= TcpHeader::HAS_TIMESTAMPS;
+        wire.header.ts_value = ts_value;
+        wire
+    };
+    let config = Config {
+        timestamps: true,
+        ..Host::plain()
+    };
+    let mut host = Host::accept(&config, &syn);
+    host.arrive(&at(segment(ACK, 0, 0, 0), 101));
+    host.arrive(&at(segment(ACK, 0, 0, 100), 102));
+    host.arrive(&at(segment(ACK, 0, 0, 200), 103));
+    let sent = host.end.poll(host.now);
+    let acks: Vec<_> = (sent.iter())
+        .map(|wire| (wire.header.ts_echo, wire.data.len()))
+        .collect();
+    assert_eq!(acks, [(103, 0)]);
+}
+
 /// The first FIN stands; where another is, before or behind it, is named.
 #[test]
 fn of_two_fins_the_first_stands() {
