@@ -178,6 +178,7 @@ impl Ip {
                 ttl: header.ttl,
                 flags: Datagram::ecn_of(header.type_of_service),
                 header_len: MIN_HEADER_LEN as u8,
+                ..Datagram::default()
             });
         }
         is_usual
@@ -234,6 +235,7 @@ impl Ip {
             ttl: header.ttl,
             flags: flags | Datagram::ecn_of(header.type_of_service),
             header_len: header.header_len,
+            ..Datagram::default()
         };
         if header.is_fragment() {
             fragment::mark(message, header, datagram);
@@ -447,6 +449,7 @@ fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
         protocol,
         ttl,
         flags,
+        differentiated_services,
         ..
     } = *datagram;
     Ipv4Header {
@@ -454,7 +457,8 @@ fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
         destination: remote,
         protocol,
         ttl: if ttl == 0 { DEFAULT_TTL } else { ttl },
-        type_of_service: flags >> Datagram::ECN.trailing_zeros(),
+        // What the transport says goes out as it is (RFC 9293 §3.9.1.9, SHLD-22).
+        type_of_service: differentiated_services << 2 | flags >> Datagram::ECN.trailing_zeros(),
         // A packet that may not be fragmented needs no identification (RFC 6864 §4.1).
         dont_fragment: is_uncut(datagram),
         // No more than the MTU, which is at most 65535.

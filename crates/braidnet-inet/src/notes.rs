@@ -29,6 +29,10 @@ pub struct Datagram {
     /// On the way up the length in bytes of the IP header, which still stands in front of the message's first byte; 0
     /// on the way down.
     pub header_len: u8,
+    /// On the way down the Differentiated Services Code Point (RFC 2474 §3), six bits; 0 on the way up.
+    pub differentiated_services: u8,
+    /// Zero.
+    pub reserved: [u8; 3],
 }
 
 impl Datagram {
@@ -125,6 +129,12 @@ pub struct Departure {
     pub tuple: Tuple,
     /// The header to make.
     pub header: TcpHeader,
+    /// As in a [`Datagram`].
+    pub ttl: u8,
+    /// As in a [`Datagram`].
+    pub differentiated_services: u8,
+    /// Zero.
+    pub reserved: [u8; 2],
 }
 
 const _: () = {

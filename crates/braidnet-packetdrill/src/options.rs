@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use braidnet::Duration;
+use braidnet::inet::ip::DEFAULT_TTL;
 use braidnet::socket::{OptionName, Socket, SocketOption, Sockets};
 
 /// Reads an `int`.
@@ -50,6 +51,16 @@ pub(crate) fn set(
             let time = Duration::from_millis(least(0)?.into());
             SocketOption::UserTimeout(is_on.then_some(time))
         }
+        // -1 is what a socket begins with.
+        OptionName::TimeToLive if number == -1 => SocketOption::TimeToLive(DEFAULT_TTL),
+        OptionName::TimeToLive => {
+            let hops = u8::try_from(number).map_err(|_| Errno(libc::EINVAL))?;
+            SocketOption::TimeToLive(hops)
+        }
+        // The ECN field below it is TCP's own, and what lies above is not looked at.
+        OptionName::DifferentiatedServices => {
+            SocketOption::DifferentiatedServices((number >> 2 & 0x3f) as u8)
+        }
         // No number stands for it.
         OptionName::Ecn => return Err(Errno(libc::ENOPROTOOPT)),
         // No number leads there.
@@ -83,6 +94,8 @@ pub(crate) fn get(
         }
         SocketOption::KeepCount(probes) => i32::from(probes),
         SocketOption::UserTimeout(time) => bounded(time.unwrap_or_default().as_millis()),
+        SocketOption::TimeToLive(hops) => i32::from(hops),
+        SocketOption::DifferentiatedServices(point) => i32::from(point) << 2,
         SocketOption::Ecn(_) => return Err(Errno(libc::ENOPROTOOPT)),
         SocketOption::PathProbing(_) => return Err(Errno(libc::ENOPROTOOPT)),
         SocketOption::Linger(time) => {

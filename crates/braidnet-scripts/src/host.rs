@@ -91,6 +91,10 @@ pub enum Choice {
     UserTimeout(u32),
     /// The receive buffer, in bytes as they count against the window.
     ReceiveBuffer(u32),
+    /// Hops that packets may take.
+    TimeToLive(u8),
+    /// The Differentiated Services Code Point of packets.
+    DifferentiatedServices(u8),
     /// Congestion notification is asked for.
     Ecn,
     /// The same, and marks are counted where both sides can.
@@ -181,6 +185,12 @@ pub mod calls {
     }
     pub fn user_timeout(millis: u32) -> Call {
         Call::Set(Choice::UserTimeout(millis))
+    }
+    pub fn ttl(hops: u8) -> Call {
+        Call::Set(Choice::TimeToLive(hops))
+    }
+    pub fn dscp(point: u8) -> Call {
+        Call::Set(Choice::DifferentiatedServices(point))
     }
     pub fn ecn() -> Call {
         Call::Set(Choice::Ecn)

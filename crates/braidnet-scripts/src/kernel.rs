@@ -339,6 +339,8 @@ fn set(socket: &OwnedFd, choice: Choice) -> Result<(), Errno> {
             sockopt::set_socket_keepalive(socket, true)
         }
         Choice::UserTimeout(millis) => sockopt::set_tcp_user_timeout(socket, millis),
+        Choice::TimeToLive(hops) => sockopt::set_ip_ttl(socket, hops.into()),
+        Choice::DifferentiatedServices(point) => sockopt::set_ip_tos(socket, point << 2),
         // One is said for routes, the other for a whole host.
         Choice::Ecn | Choice::AccurateEcn => Err(Errno::NOPROTOOPT),
         // Linux doubles what it is given, and announces half of that.

@@ -174,6 +174,10 @@ fn options(choice: Choice) -> Vec<SocketOption> {
             Duration::from_millis(millis.into()),
         ))],
         Choice::ReceiveBuffer(bytes) => vec![SocketOption::ReceiveBuffer(bytes)],
+        Choice::TimeToLive(hops) => vec![SocketOption::TimeToLive(hops)],
+        Choice::DifferentiatedServices(point) => {
+            vec![SocketOption::DifferentiatedServices(point)]
+        }
         Choice::Ecn => vec![SocketOption::Ecn(EcnMode::On)],
         Choice::AccurateEcn => vec![SocketOption::Ecn(EcnMode::Accurate)],
     }

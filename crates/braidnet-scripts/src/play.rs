@@ -312,6 +312,12 @@ impl<'a> Play<'a> {
         if expected.ecn.is_some() && expected.ecn != found.ecn {
             return Some("its ECN field".to_owned());
         }
+        if expected.dscp.is_some() && expected.dscp != found.dscp {
+            return Some("its Differentiated Services Code Point".to_owned());
+        }
+        if expected.ttl.is_some() && expected.ttl != found.ttl {
+            return Some("its TTL".to_owned());
+        }
         if packet.payload != packet::contents(found.seq, found.len) {
             return Some("its bytes are not what was sent".to_owned());
         }

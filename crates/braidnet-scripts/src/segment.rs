@@ -38,6 +38,9 @@ pub struct Segment {
     pub(crate) urgent: Option<u16>,
     /// The ECN field of the IP header (RFC 3168 §5).
     pub(crate) ecn: Option<u8>,
+    /// The rest of that field's byte (RFC 2474 §3), and the TTL.
+    pub(crate) dscp: Option<u8>,
+    pub(crate) ttl: Option<u8>,
     /// The AE flag (RFC 9768 §3.1).
     pub(crate) ae: bool,
     pub(crate) options: Options,
@@ -102,6 +105,8 @@ fn segment(flags: u8, seq: i64, ack: i64, len: usize) -> Segment {
         push: None,
         urgent: None,
         ecn: None,
+        dscp: None,
+        ttl: None,
         ae: false,
         options: Options::default(),
         damage: Damage::None,
@@ -230,6 +235,22 @@ impl Segment {
     /// In a packet that is marked.
     pub fn ce(self) -> Segment {
         self.ecn(3)
+    }
+
+    /// Expected: in a packet with this Differentiated Services Code Point.
+    pub fn dscp(self, point: u8) -> Segment {
+        Segment {
+            dscp: Some(point),
+            ..self
+        }
+    }
+
+    /// Expected: in a packet that may take so many hops.
+    pub fn ttl(self, hops: u8) -> Segment {
+        Segment {
+            ttl: Some(hops),
+            ..self
+        }
     }
 
     /// Expected: whether it acknowledges anything, and what, is left open.
@@ -361,6 +382,12 @@ impl fmt::Display for Segment {
         if let Some(field) = self.ecn {
             let names = ["not-ECT", "ECT(1)", "ECT(0)", "CE"];
             write!(f, " {}", names[usize::from(field & 3)])?;
+        }
+        // As most are, nothing is said of them.
+        for (name, field, usual) in [("dscp", self.dscp, 0), ("ttl", self.ttl, 64)] {
+            if let Some(value) = field.filter(|value| *value != usual) {
+                write!(f, " {name} {value}")?;
+            }
         }
         self.options.fmt(f)?;
         match self.damage {

@@ -24,6 +24,9 @@ pub enum Verb {
     /// Up: the peer calls data urgent: all before the byte that `value` is the position of in the stream, the first being 0 (RFC 6093).
     /// Down: so is all that has been sent and not been acknowledged.
     Urgent = 7,
+    /// Up: the peer does not answer; `detail` says why the connection will be gone if that goes on ([`Control::TIMED_OUT`] or
+    /// [`Control::UNREACHABLE`]).
+    Silent = 9,
     /// Up: the peer has sent everything it will (after all data before it).
     EndOfData = 3,
     /// Up: the connection is gone; `detail` says why ([`Control::CLOSED`] and its neighbours).
@@ -61,6 +64,7 @@ impl Verb {
             Verb::Space,
             Verb::EndOfData,
             Verb::Urgent,
+            Verb::Silent,
             Verb::Closed,
             Verb::Credit,
             Verb::Close,

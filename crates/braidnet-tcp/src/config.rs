@@ -46,6 +46,10 @@ pub struct Config {
     pub rack: bool,
     /// Whether window scaling is offered and agreed to (RFC 7323 §2). Without it, windows end at 65,535 bytes.
     pub window_scale: bool,
+    /// Hops that a packet may take: the TTL of IPv4 (RFC 9293 §3.9.2). 0 leaves it to IP.
+    pub time_to_live: u8,
+    /// The Differentiated Services Code Point of every packet, 0 to 63 (RFC 2474 §3, RFC 9293 §3.9.1.9); of more, the six lowest bits.
+    pub differentiated_services: u8,
     /// Whether the network may mark data in place of dropping it (RFC 3168), where the peer wants that, too.
     pub ecn: EcnMode,
     /// How long an acknowledgment may wait for company; RFC 9293 §3.8.6.3 allows less than 500 ms.
@@ -62,6 +66,9 @@ pub struct Config {
     pub time_wait: Duration,
     /// Stay in FIN-WAIT-2 once nobody reads any more ([`Tcb::shut_receive`](crate::Tcb::shut_receive)).
     pub fin_wait_2: Duration,
+    /// Timeouts without an answer after which the user is told that the peer is silent ([`Events::SILENT`](crate::Events::SILENT)): R1 of RFC
+    /// 9293 §3.8.3, which asks for 3 at least. 0 tells nothing.
+    pub silent_retransmissions: u8,
     /// Timeouts without an answer after which a connection is given up: R2 of RFC 9293 §3.8.3. With the default timeouts
     /// 15 are about eight minutes.
     pub retransmissions: u8,
@@ -189,6 +196,8 @@ impl Default for Config {
             sack: true,
             rack: true,
             window_scale: true,
+            time_to_live: 64,
+            differentiated_services: 0,
             ecn: EcnMode::Passive,
             delayed_ack: Duration::from_millis(40),
             min_rto: Duration::from_millis(200),
@@ -197,6 +206,7 @@ impl Default for Config {
             clock_granularity: Duration::from_micros(1),
             time_wait: Duration::from_secs(60),
             fin_wait_2: Duration::from_secs(60),
+            silent_retransmissions: 3,
             retransmissions: 15,
             syn_retransmissions: 7,
             syn_ack_retransmissions: 5,

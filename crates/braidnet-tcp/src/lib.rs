@@ -162,6 +162,8 @@ bitflags::bitflags! {
         const PATH_WIDENED = 1 << 12;
         /// A longer segment has not arrived (RFC 4821 §7.6.2).
         const PATH_PROBE_LOST = 1 << 13;
+        /// The peer has not answered [`Config::silent_retransmissions`] timeouts in a row; it may yet (RFC 9293 §3.8.3, R1).
+        const SILENT = 1 << 14;
         /// All that is found out of the path.
         const PATH = 15 << 10;
     }

@@ -25,6 +25,10 @@ pub enum Setting {
     KeepProbes(u8),
     /// [`Config::user_timeout`], of which zero is none; at any time.
     UserTimeout(Duration),
+    /// [`Config::time_to_live`]; at any time.
+    TimeToLive(u8),
+    /// [`Config::differentiated_services`]; at any time.
+    DifferentiatedServices(u8),
     /// [`Config::ecn`]; before the first segment is sent, later without effect.
     Ecn(EcnMode),
     /// [`Config::path_probing`]; at any time.
@@ -46,6 +50,8 @@ impl Setting {
             Setting::UserTimeout(time) => (9, nanos(time)),
             Setting::Ecn(mode) => (20, mode as u64),
             Setting::PathProbing(probing) => (10, probing as u64),
+            Setting::TimeToLive(hops) => (11, hops.into()),
+            Setting::DifferentiatedServices(point) => (12, point.into()),
         }
     }
 
@@ -68,6 +74,8 @@ impl Setting {
                 let probing = PathProbing::ALL.get(usize::try_from(value).ok()?);
                 Setting::PathProbing(*probing?)
             }
+            11 => Setting::TimeToLive(u8::try_from(value).unwrap_or(u8::MAX)),
+            12 => Setting::DifferentiatedServices(u8::try_from(value).unwrap_or(u8::MAX)),
             _ => return None,
         })
     }
@@ -88,11 +96,20 @@ impl Setting {
             }
             Setting::Ecn(mode) => config.ecn = mode,
             Setting::PathProbing(probing) => config.path_probing = probing,
+            Setting::TimeToLive(hops) => config.time_to_live = hops,
+            Setting::DifferentiatedServices(point) => config.differentiated_services = point,
         }
     }
 }
 
 impl<P: Payload> Tcb<P> {
+    /// What IP is to say of each packet: [`Config::time_to_live`] and [`Config::differentiated_services`].
+    #[inline]
+    pub fn packet_fields(&self) -> (u8, u8) {
+        let config = &self.connection.config;
+        (config.time_to_live, config.differentiated_services)
+    }
+
     /// Changes how this connection is set, as far as it still can be; each [`Setting`] says.
     pub fn set(&mut self, now: Instant, setting: Setting) {
         let begun = self.connection.handshakes_sent > 0;
@@ -129,6 +146,9 @@ impl<P: Payload> Tcb<P> {
             Setting::Ecn(mode) if !begun => self.connection.config.ecn = mode,
             Setting::Ecn(_) => {}
             Setting::PathProbing(probing) => self.sender.set_path_probing(probing),
+            Setting::TimeToLive(_) | Setting::DifferentiatedServices(_) => {
+                setting.apply(&mut self.connection.config);
+            }
         }
     }
 }
@@ -143,7 +163,7 @@ mod tests {
     use crate::testing::Bytes;
     use braidnet_wire::seq::SeqNumber;
 
-    const ALL: [Setting; 11] = [
+    const ALL: [Setting; 13] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
@@ -155,6 +175,8 @@ mod tests {
         Setting::UserTimeout(Duration::from_secs(90)),
         Setting::Ecn(EcnMode::On),
         Setting::PathProbing(PathProbing::Always),
+        Setting::TimeToLive(7),
+        Setting::DifferentiatedServices(46),
     ];
 
     fn connection(config: &Config) -> Tcb<Bytes> {

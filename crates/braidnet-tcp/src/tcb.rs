@@ -186,7 +186,7 @@ impl<P: Payload> Tcb<P> {
             | State::FinWait2
             | State::CloseWait => true,
             // The RFC enters these states once the FIN leaves, not when the user closes: until then it is in one of those above.
-            State::Closing | State::LastAck => self.sender.unsent() > 0,
+            State::Closing | State::LastAck => self.sender.snd_max != self.sender.snd_end,
             State::Closed | State::SynSent | State::TimeWait => false,
         };
         match told {
@@ -228,7 +228,15 @@ impl<P: Payload> Tcb<P> {
         if self.sender.retransmit.is_due(now) {
             let patience = self.connection.patience();
             let expiry = if self.connection.state.is_synchronized() {
+                let before = self.sender.unanswered;
                 let expiry = self.sender.on_expiry(now, patience);
+                let (unanswered, told) = (
+                    self.sender.unanswered,
+                    self.connection.config.silent_retransmissions,
+                );
+                if unanswered > before && unanswered == told {
+                    events |= Events::SILENT;
+                }
                 events |= self.sender.path.take_found();
                 self.follow_path(now);
                 expiry

@@ -304,6 +304,7 @@ impl Host {
             timestamps: false,
             sack: false,
             window_scale: false,
+            silent_retransmissions: 0,
             receive_buffer_bytes: u32::from(WINDOW),
             ..Config::default()
         }

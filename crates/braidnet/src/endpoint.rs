@@ -24,6 +24,8 @@ pub(crate) struct Endpoint {
     urgent_until: u64,
     /// That is among the events that the application has not taken.
     pub(crate) is_urgency_listed: bool,
+    /// So is that the peer is silent.
+    pub(crate) is_silence_listed: bool,
     /// Bytes that were read and not reported yet.
     unreported: u32,
     /// Bytes that may still be sent.
@@ -66,6 +68,7 @@ impl Endpoint {
             read_bytes: 0,
             urgent_until: 0,
             is_urgency_listed: false,
+            is_silence_listed: false,
             unreported: 0,
             space: 0,
             mss: 0,

@@ -75,6 +75,11 @@ impl Endpoints {
         {
             endpoint.is_urgency_listed = false;
         }
+        if let Event::Silent(connection, _) = event
+            && let Some(endpoint) = self.get(connection)
+        {
+            endpoint.is_silence_listed = false;
+        }
         Some(event)
     }
 
@@ -168,6 +173,12 @@ impl Endpoints {
             Verb::Urgent => {
                 let is_news = endpoint.mark(control.value);
                 let event = is_news.then_some(Event::Urgent(connection));
+                self.events.extend(event);
+            }
+            Verb::Silent => {
+                let is_news = !core::mem::replace(&mut endpoint.is_silence_listed, true);
+                let reason = CloseReason::from_detail(control.detail);
+                let event = is_news.then_some(Event::Silent(connection, reason));
                 self.events.extend(event);
             }
             Verb::EndOfData => {

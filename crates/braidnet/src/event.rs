@@ -13,6 +13,9 @@ pub enum Event {
     Connected(Connection),
     /// The peer calls data urgent, or more than it did before: [`Stack::urgent`](crate::Stack::urgent) says how far.
     Urgent(Connection),
+    /// The peer has not answered several timeouts in a row (`silent_retransmissions` of the engine's configuration, 3 unless set). It may yet;
+    /// if not, the connection will be closed for this reason.
+    Silent(Connection, CloseReason),
     /// The peer has sent everything it will.
     EndOfData(Connection),
     /// The connection is gone. What it had received can still be read; then [forget](crate::Stack::forget) it.
@@ -26,6 +29,7 @@ impl Event {
             Event::Accepted(connection)
             | Event::Connected(connection)
             | Event::Urgent(connection)
+            | Event::Silent(connection, _)
             | Event::EndOfData(connection)
             | Event::Closed(connection, _) => connection,
         }

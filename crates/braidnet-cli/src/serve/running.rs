@@ -198,6 +198,8 @@ fn stack(setup: &Setup) -> StackConfig {
     config.tcp.congestion = setup.congestion;
     config.tcp.ecn = setup.ecn;
     config.tcp.path_probing = setup.path_probing;
+    config.tcp.time_to_live = setup.ttl;
+    config.tcp.differentiated_services = setup.dscp;
     // The services send whole messages, whose last bytes are not to wait for company.
     config.tcp.nagle = false;
     config

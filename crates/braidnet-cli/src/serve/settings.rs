@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use braidnet::Architecture;
 use braidnet::device::impair::Impairments;
 use braidnet::device::tun::Mode;
+use braidnet::inet::ip::DEFAULT_TTL;
 use braidnet::inet::tcp::TcpLocks;
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::{CongestionControl, EcnMode, PathProbing};
@@ -125,6 +126,12 @@ pub struct Settings {
     #[arg(long, value_name = "WHEN", value_parser = one_of(&PathProbing::ALL, PathProbing::name), hide_possible_values = true)]
     #[serde(deserialize_with = "one")]
     pub path_probing: Option<PathProbing>,
+    /// Hops that packets of connections may take, 1 to 255 [default: 64]
+    #[arg(long, value_name = "HOPS")]
+    pub ttl: Option<u8>,
+    /// Differentiated Services Code Point of packets of connections, 0 to 63 (RFC 2474) [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub dscp: Option<u8>,
 }
 
 impl Settings {
@@ -189,6 +196,8 @@ impl Settings {
             congestion: self.congestion.or(file.congestion),
             ecn: self.ecn.or(file.ecn),
             path_probing: self.path_probing.or(file.path_probing),
+            ttl: self.ttl.or(file.ttl),
+            dscp: self.dscp.or(file.dscp),
         }
     }
 }
@@ -212,6 +221,8 @@ pub struct Setup {
     pub congestion: CongestionControl,
     pub ecn: EcnMode,
     pub path_probing: PathProbing,
+    pub ttl: u8,
+    pub dscp: u8,
 }
 
 /// A service on a port.
@@ -287,6 +298,12 @@ impl Setup {
         if memory < MIN_MEMORY {
             return usage("--memory needs at least 16M");
         }
+        if settings.ttl == Some(0) {
+            return usage("--ttl takes 1 to 255 hops");
+        }
+        if settings.dscp.is_some_and(|point| point > 63) {
+            return usage("--dscp takes 0 to 63");
+        }
         Ok(Setup {
             mode,
             device,
@@ -306,6 +323,8 @@ impl Setup {
             congestion: settings.congestion.unwrap_or_default(),
             ecn: settings.ecn.unwrap_or_default(),
             path_probing: settings.path_probing.unwrap_or_default(),
+            ttl: settings.ttl.unwrap_or(DEFAULT_TTL),
+            dscp: settings.dscp.unwrap_or(0),
         })
     }
 }
@@ -396,7 +415,7 @@ mod tests {
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
         --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --perimeter locked --order numbered --lock mcs \
-        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --congestion new-reno --path-probing always";
+        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --congestion new-reno --path-probing always --ttl 9 --dscp 46";
     const FILE: &str = r#"
         tap = "bn0"
         host = "10.77.0.1/24"
@@ -425,6 +444,8 @@ mod tests {
         memory = "64M"
         congestion = "new-reno"
         path-probing = "always"
+        ttl = 9
+        dscp = 46
     "#;
 
     #[test]
@@ -503,6 +524,8 @@ mod tests {
             ),
             ("--tun bn0 --address 10.77.0.2 --batch 0", "--batch"),
             ("--tun bn0 --address 10.77.0.2 --memory 1M", "16M"),
+            ("--tun bn0 --address 10.77.0.2 --ttl 0", "1 to 255"),
+            ("--tun bn0 --address 10.77.0.2 --dscp 64", "0 to 63"),
             (
                 "--tun bn0 --address 10.77.0.2 --echo 80 --http 80=.",
                 "echo and http are both on port 80",

@@ -295,6 +295,8 @@ const TO_PEER: Datagram = Datagram {
     ttl: 0,
     flags: 0,
     header_len: 0,
+    differentiated_services: 0,
+    reserved: [0; 3],
 };
 
 #[test]

@@ -53,7 +53,7 @@ impl Tcp {
         message: &mut Message,
         make: impl FnOnce(&TcpHeader, u16, u16) -> HeaderWords<WORDS>,
     ) -> bool {
-        let Departure { tuple, header } = message.note_ref();
+        let Departure { tuple, header, .. } = message.note_ref();
         let mut words = make(header, tuple.local_port, tuple.remote_port);
         let payload_len = message.len();
         if payload_len != message.total_len() {
@@ -96,7 +96,7 @@ impl Tcp {
     /// [`emit_any`](Tcp::emit_any).
     #[inline(always)]
     pub(super) fn emit_summed(&self, message: &mut Message, sum: Option<Sum>) -> bool {
-        let Departure { tuple, header } = message.note();
+        let Departure { tuple, header, .. } = message.note();
         let header_len = tcp::header_len(&header);
         // The header is a multiple of four bytes, so the payload starts at an even offset.
         let rest = sum.map(|sum| pseudo_header(&tuple, header_len + message.total_len()) + sum);
@@ -117,7 +117,7 @@ impl Tcp {
     /// them that place is zero, as in every segment.
     #[inline(never)]
     fn emit_train(&self, message: &mut Message) -> bool {
-        let Departure { tuple, header } = message.note();
+        let Departure { tuple, header, .. } = message.note();
         let (source, destination) = (tuple.local_port, tuple.remote_port);
         let header_len = tcp::header_len(&header);
         let Some(room) = message.prepend(header_len) else {
@@ -142,10 +142,13 @@ fn pseudo_header(tuple: &Tuple, len: usize) -> Sum {
 /// Makes a [`Datagram`] of the [`Departure`]: the addresses are in their places.
 #[inline]
 fn leave_datagram(message: &mut Message) {
-    let ecn = message.note_ref::<Departure>().header.ecn();
+    let departure = message.note_ref::<Departure>();
+    let (ttl, ecn) = (departure.ttl, departure.header.ecn());
+    let differentiated_services = departure.differentiated_services;
     let datagram = message.note_mut::<Datagram>();
     datagram.protocol = PROTOCOL;
-    datagram.ttl = 0;
+    datagram.ttl = ttl;
     datagram.flags = ecn;
     datagram.header_len = 0;
+    datagram.differentiated_services = differentiated_services;
 }

@@ -249,6 +249,8 @@ impl Sink<Segment> for Deliver<'_, '_> {
 /// Takes what leaves, puts the data into it and hands it down.
 pub(super) struct Departures<'a, 'c> {
     pub(super) tuple: &'a Tuple,
+    /// What IP says of each packet, as [`Tcb::packet_fields`] has it.
+    pub(super) packet_fields: (u8, u8),
     pub(super) sending: &'a mut SendQueue,
     pub(super) cx: &'a mut Context<'c>,
 }
@@ -291,6 +293,7 @@ impl Outlet for Departures<'_, '_> {
         let note = message.note_mut::<Departure>();
         note.header = segment.header;
         note.tuple = *self.tuple;
+        (note.ttl, note.differentiated_services) = self.packet_fields;
         self.cx.down(message);
     }
 }

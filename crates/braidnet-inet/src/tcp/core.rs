@@ -362,6 +362,12 @@ impl Tcp {
             Some(connection) if connection.tcb.is_undelivered() => Control::UNREACHABLE,
             _ => Control::TIMED_OUT,
         };
+        if events.contains(Events::SILENT)
+            && let Some(id) = table.connection(slot).map(|connection| connection.id)
+        {
+            // RFC 9293 §3.8.3, SHLD-9, and §3.9.1.8.
+            tell(Control::new(Verb::Silent).detail(silent), id, table, cx);
+        }
         let why = [
             (Events::RESET, Control::RESET),
             (Events::REFUSED, Control::REFUSED),
@@ -466,6 +472,7 @@ fn send_segment(connection: &mut Connection, cx: &mut Context<'_>) -> bool {
     let now = cx.now();
     let mut departures = Departures {
         tuple: &connection.tuple,
+        packet_fields: connection.tcb.packet_fields(),
         sending: &mut connection.sending,
         cx,
     };

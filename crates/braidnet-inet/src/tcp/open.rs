@@ -15,7 +15,7 @@ use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
 use braidnet_stream::{BucketId, ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{
-    DropReason, Events, Listen, Payload, Redeemed, Sink, State, SynCookie, Tcb, isn,
+    Config, DropReason, Events, Listen, Payload, Redeemed, Sink, State, SynCookie, Tcb, isn,
 };
 use braidnet_wire::address::Tuple;
 use braidnet_wire::seq::SeqNumber;
@@ -123,7 +123,7 @@ impl Tcp {
         match braidnet_tcp::reset_for(header, message.total_len() as u32) {
             Some(reset) => {
                 cx.count(RESETS_OUT, 1);
-                self.send_alone(reset, *tuple, cx);
+                self.send_alone(reset, *tuple, &self.config.engine, cx);
             }
             None => cx.drop(message, NO_CONNECTION),
         }
@@ -218,7 +218,7 @@ impl Tcp {
             counter_of(DropReason::TextOnSyn),
             u64::from(syn.total_len() > 0),
         );
-        self.send_alone(answer, *tuple, cx);
+        self.send_alone(answer, *tuple, engine, cx);
     }
 
     /// Begins the connection that a cookie was given for, with the segment that brings it back.
@@ -394,11 +394,17 @@ impl Tcp {
             .ok_or(TABLE_FULL)
     }
 
-    /// Sends a segment that belongs to no connection.
-    fn send_alone(&self, header: TcpHeader, tuple: Tuple, cx: &mut Context<'_>) {
+    /// Sends a segment that belongs to no connection, as those do that are set like `engine`.
+    fn send_alone(&self, header: TcpHeader, tuple: Tuple, engine: &Config, cx: &mut Context<'_>) {
         match cx.pool().allocate(HEADROOM, 0) {
             Some(mut message) => {
-                message.set_note(Departure { header, tuple });
+                message.set_note(Departure {
+                    header,
+                    tuple,
+                    ttl: engine.time_to_live,
+                    differentiated_services: engine.differentiated_services,
+                    ..Departure::default()
+                });
                 cx.count(SEGMENTS_OUT, 1);
                 cx.down(message);
             }

@@ -168,6 +168,7 @@ impl Script {
             let (connection, name) = match event {
                 Event::Connected(connection) => (connection, "connected"),
                 Event::Urgent(connection) => (connection, "urgent"),
+                Event::Silent(connection, _) => (connection, "silent"),
                 Event::EndOfData(connection) => (connection, "end of data"),
                 Event::Closed(connection, CloseReason::Closed) => (connection, "closed"),
                 Event::Closed(connection, CloseReason::Refused) => (connection, "refused"),

@@ -217,4 +217,52 @@ scripts! {
         <- data(1, 1, 100).ts(1030);
         -> ack(1, 201).echoes(1030);
     }
+
+    /// What IP says of each packet the application chooses (MUST-48, MUST-49), and changes at any time (SHLD-21).
+    rfc9293_3_9_1_9_application_chooses_for_an_opener on both {
+        host.ttl(7);
+        host.dscp(10);
+        host.connect() fails EINPROGRESS;
+        -> syn(0).ttl(7).dscp(10);
+        <- syn_ack(0, 1).mss(1000);
+        -> ack(1, 1).ttl(7).dscp(10);
+        host.connect();
+        host.dscp(46);
+        host.send(1000);
+        -> data(1, 1, 1000).ttl(7).dscp(46);
+        <- ack(1, 1001);
+        host.ttl(255);
+        host.send(1000);
+        -> data(1001, 1, 1000).ttl(255).dscp(46);
+        <- ack(1, 2001);
+        host.abort_on_close();
+        host.close();
+        -> rst_ack(2001, 1).ttl(255).dscp(46);
+    }
+
+    /// A listener's connections are as it is.
+    rfc9293_3_9_1_9_application_chooses_for_a_listener on both {
+        host.ttl(7);
+        host.dscp(10);
+        host.listen();
+        <- syn(0).mss(1000);
+        -> syn_ack(0, 1).ttl(7).dscp(10);
+        <- ack(1, 1);
+        host.accept();
+        host.send(1000);
+        -> data(1, 1, 1000).ttl(7).dscp(10);
+        <- ack(1, 1001);
+    }
+
+    /// Where nobody chooses.
+    rfc9293_3_9_2_unless_chosen_64_hops_and_best_effort on both {
+        host.listen();
+        <- syn(0).mss(1000);
+        -> syn_ack(0, 1).ttl(64).dscp(0);
+        <- ack(1, 1);
+        host.accept();
+        host.send(1000);
+        -> data(1, 1, 1000).ttl(64).dscp(0);
+        <- ack(1, 1001);
+    }
 }

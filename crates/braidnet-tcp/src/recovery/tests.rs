@@ -233,6 +233,35 @@ fn the_timer_backs_off_and_gives_up() {
     assert_eq!(host.end.tcb.deadline(), None);
 }
 
+/// RFC 9293 §3.8.3: R1, SHLD-9 and SHLD-10. Told for each silence once.
+#[test]
+fn silence_is_told_once() {
+    for (silent_retransmissions, told) in [(3, 3), (5, 5), (0, 0), (20, 0)] {
+        let config = Config {
+            silent_retransmissions,
+            ..Host::plain()
+        };
+        let mut host = thousand(&config);
+        host.end.send(&[b'y'; 2000]);
+        host.sent();
+        for ack in [1000, 2000] {
+            let mut timeouts = Vec::new();
+            for number in 1..=8 {
+                let wait = host.end.tcb.deadline().unwrap().since(host.now);
+                let events = host.wait(wait);
+                assert_eq!(events - Events::PATH - Events::SILENT, Events::empty());
+                if events.contains(Events::SILENT) {
+                    timeouts.push(number);
+                }
+                host.sent();
+            }
+            assert_eq!(timeouts, Vec::from_iter((told > 0).then_some(told)));
+            host.arrive(&segment(ACK, 0, ack, 0));
+            host.sent();
+        }
+    }
+}
+
 /// RFC 3465 §2.3: however much an ACK covers, L is one segment then.
 #[test]
 fn after_a_timeout_an_ack_widens_the_window_by_one_segment() {

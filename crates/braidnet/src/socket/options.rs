@@ -35,6 +35,10 @@ pub enum SocketOption {
     /// How long the oldest that there is to send may go unacknowledged; `None` leaves it to the number of timeouts
     /// (`TCP_USER_TIMEOUT`; RFC 5482 §3).
     UserTimeout(Option<Duration>),
+    /// Hops that a packet may take, 1 to 255 (`IP_TTL`; RFC 9293 §3.9.2).
+    TimeToLive(u8),
+    /// The Differentiated Services Code Point of every packet, 0 to 63: the six highest bits of `IP_TOS` (RFC 9293 §3.9.1.9).
+    DifferentiatedServices(u8),
     /// Whether the network may mark data in place of dropping it, where the peer wants that, too (RFC 3168). Before the connection. No
     /// number stands for it: elsewhere it is said for the whole host, or for a route.
     Ecn(EcnMode),
@@ -70,14 +74,20 @@ pub enum OptionName {
     KeepCount,
     /// [`SocketOption::UserTimeout`].
     UserTimeout,
+    /// [`SocketOption::TimeToLive`].
+    TimeToLive,
+    /// [`SocketOption::DifferentiatedServices`].
+    DifferentiatedServices,
     /// [`SocketOption::Ecn`].
     Ecn,
     /// [`SocketOption::PathProbing`].
     PathProbing,
 }
 
-/// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 12] = [
+/// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/in.h`, `linux/tcp.h`).
+const NUMBERS: [(i32, i32, OptionName); 14] = [
+    (0, 1, OptionName::DifferentiatedServices),
+    (0, 2, OptionName::TimeToLive),
     (1, 2, OptionName::ReuseAddress),
     (1, 7, OptionName::SendBuffer),
     (1, 8, OptionName::ReceiveBuffer),
@@ -166,6 +176,12 @@ impl Options {
             SocketOption::KeepCount(probes @ 1..=127) => Setting::KeepProbes(probes),
             SocketOption::KeepCount(_) => return Err(SocketError::Invalid),
             SocketOption::UserTimeout(time) => Setting::UserTimeout(time.unwrap_or_default()),
+            SocketOption::TimeToLive(hops @ 1..) => Setting::TimeToLive(hops),
+            SocketOption::TimeToLive(0) => return Err(SocketError::Invalid),
+            SocketOption::DifferentiatedServices(point @ 0..=63) => {
+                Setting::DifferentiatedServices(point)
+            }
+            SocketOption::DifferentiatedServices(_) => return Err(SocketError::Invalid),
             SocketOption::Ecn(mode) => Setting::Ecn(mode),
             SocketOption::PathProbing(probing) => Setting::PathProbing(probing),
         };
@@ -189,6 +205,10 @@ impl Options {
             OptionName::KeepInterval => SocketOption::KeepInterval(self.engine.keepalive.interval),
             OptionName::KeepCount => SocketOption::KeepCount(self.engine.keepalive.probes),
             OptionName::UserTimeout => SocketOption::UserTimeout(self.engine.user_timeout),
+            OptionName::TimeToLive => SocketOption::TimeToLive(self.engine.time_to_live),
+            OptionName::DifferentiatedServices => {
+                SocketOption::DifferentiatedServices(self.engine.differentiated_services)
+            }
             OptionName::Ecn => SocketOption::Ecn(self.engine.ecn),
             OptionName::PathProbing => SocketOption::PathProbing(self.engine.path_probing),
         }
@@ -207,6 +227,8 @@ impl Options {
             Setting::KeepInterval(own.keepalive.interval),
             Setting::KeepProbes(own.keepalive.probes),
             Setting::UserTimeout(own.user_timeout.unwrap_or_default()),
+            Setting::TimeToLive(own.time_to_live),
+            Setting::DifferentiatedServices(own.differentiated_services),
             Setting::Ecn(own.ecn),
             Setting::PathProbing(own.path_probing),
         ];
@@ -266,6 +288,11 @@ mod tests {
                 OptionName::UserTimeout,
                 SocketOption::UserTimeout(Some(Duration::from_secs(6))),
             ),
+            (OptionName::TimeToLive, SocketOption::TimeToLive(7)),
+            (
+                OptionName::DifferentiatedServices,
+                SocketOption::DifferentiatedServices(46),
+            ),
             (OptionName::Ecn, SocketOption::Ecn(EcnMode::On)),
             (
                 OptionName::PathProbing,
@@ -303,6 +330,8 @@ mod tests {
             SocketOption::KeepInterval(none),
             SocketOption::KeepCount(0),
             SocketOption::KeepCount(128),
+            SocketOption::TimeToLive(0),
+            SocketOption::DifferentiatedServices(64),
         ] {
             assert_eq!(options.set(option), Err(SocketError::Invalid));
         }

@@ -18,6 +18,8 @@ impl Sockets {
                 Event::Urgent(connection) | Event::EndOfData(connection) => {
                     self.stirred(connection);
                 }
+                // A socket hears of it if it ends the connection.
+                Event::Silent(..) => {}
                 Event::Closed(connection, reason) => self.ended(connection, reason),
             }
         }

@@ -292,6 +292,10 @@ fn a_peer_that_vanishes_is_given_up() {
             events.extend(std::iter::from_fn(|| pair.client.event()));
         }
         assert_eq!(closed(&events, call), Some(CloseReason::TimedOut));
+        let silent = Event::Silent(call, CloseReason::TimedOut);
+        let told = (events.iter()).filter(|event| **event == silent);
+        assert_eq!(told.count(), 1, "between R1 and R2");
+        assert_eq!(events[0], silent);
         let took = now.since(pair.now);
         // RFC 9293 §3.8.3: R2 corresponds to at least 100 seconds.
         assert!((100..1800).contains(&took.as_secs()), "{took:?}");

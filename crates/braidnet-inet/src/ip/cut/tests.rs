@@ -112,7 +112,11 @@ impl Case {
             }
             let mut message = payload(stack, &bytes(len, number), self.summed);
             let tuple = Case::tuple(remote);
-            message.set_note(Departure { tuple, header });
+            message.set_note(Departure {
+                tuple,
+                header,
+                ..Departure::default()
+            });
             singles.push(message);
             offset += len as u32;
         }
@@ -139,6 +143,7 @@ impl Case {
         train.set_note(Departure {
             tuple,
             header: self.header,
+            ..Departure::default()
         });
         (train, kept)
     }
