@@ -10,6 +10,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// How a section of pcapng begins, in either byte order.
+const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// The shortest block: a type, and a length twice.
+const BLOCK_MIN: u32 = 12;
 /// The longest block that is read.
 const BLOCK_MAX: usize = 1 << 20;
 /// The most interfaces that a section may have.
@@ -62,6 +66,8 @@ pub enum RecordingError {
 /// A capture file that is being read: pcapng, as [`Capture`](crate::capture::Capture) writes it, or pcap, as `tcpdump -w` does.
 pub struct Recording {
     reader: Box<dyn PcapReaderIterator + Send>,
+    /// It is pcapng.
+    by_blocks: bool,
     /// Of the section that is being read; of a pcap file the one there is.
     interfaces: Vec<Interface>,
     /// What was wrong, once something was.
@@ -121,6 +127,7 @@ impl Recording {
             _ => RecordingError::NotARecording,
         })?;
         Ok(Recording {
+            by_blocks: reader.data().starts_with(&SECTION),
             reader,
             interfaces: Vec::new(),
             broken: None,
@@ -149,6 +156,9 @@ impl Recording {
     fn read_record(&mut self) -> Result<Option<Record>, RecordingError> {
         loop {
             let at = self.reader.consumed() as u64;
+            if self.by_blocks && is_shorter_than_itself(self.reader.data()) {
+                return Err(RecordingError::Damaged { at });
+            }
             match self.reader.next() {
                 Ok((length, block)) => {
                     let taken = take(&mut self.interfaces, block, self.nanos)
@@ -171,6 +181,15 @@ impl Recording {
             }
         }
     }
+}
+
+/// Whether a block of pcapng is shorter than its own type and lengths. The reader overlooks it in blocks of one type (a process's, 0x80000001), and
+/// takes the difference. What is that short in the one byte order is nothing, or longer than is read, in the other.
+fn is_shorter_than_itself(block: &[u8]) -> bool {
+    let length = block.get(4..8).and_then(|length| length.try_into().ok());
+    length.is_some_and(|length| {
+        u32::from_le_bytes(length).min(u32::from_be_bytes(length)) < BLOCK_MIN
+    })
 }
 
 /// What is wrong with a block.

@@ -201,7 +201,8 @@ fn what_is_wrong_with_a_file_has_a_name() {
     let third = second + length(second);
     let huge = 0x7fff_fff0u32.to_le_bytes();
     let many_interfaces = [&good[..second], &good[second..third].repeat(4097)].concat();
-    let rows: [(&str, Vec<u8>, &str); 12] = [
+    let no_room = [&good[..third], &[1, 0, 0, 0x80, 4, 0, 0, 0, 4, 0, 0, 0]].concat();
+    let rows: [(&str, Vec<u8>, &str); 13] = [
         ("empty", vec![], "no recording"),
         (
             "text",
@@ -248,6 +249,11 @@ fn what_is_wrong_with_a_file_has_a_name() {
             "more bytes recorded than the block holds",
             with(&good, third + 20, &[0xff]),
             "ends in the block at byte",
+        ),
+        (
+            "a process's block without room for its lengths",
+            no_room,
+            "makes no sense",
         ),
         (
             "interfaces without end",
