@@ -31,7 +31,7 @@ pub struct Datagram {
     pub header_len: u8,
     /// On the way down the Differentiated Services Code Point (RFC 2474 §3), six bits; 0 on the way up.
     pub differentiated_services: u8,
-    /// Zero.
+    /// Says nothing.
     pub reserved: [u8; 3],
 }
 
@@ -133,7 +133,7 @@ pub struct Departure {
     pub ttl: u8,
     /// As in a [`Datagram`].
     pub differentiated_services: u8,
-    /// Zero.
+    /// Says nothing.
     pub reserved: [u8; 2],
 }
 
