@@ -185,8 +185,10 @@ impl<P: Payload> Tcb<P> {
             Some(Turn::Wait) => return self.poll_rest(now, outlet),
             None => {}
         }
-        // What was found of the last that left is not forgotten to make room for more.
-        if self.sender.flight.has_room() {
+        // RFC 6675 §4, NextSeg rule 1: what is lost goes first, though something new is shorter and would fit. And what was found of the last that
+        // left is not forgotten to make room for more.
+        let flight = &self.sender.flight;
+        if flight.lost() == 0 && flight.has_room() {
             let octets = self.sender.allowance(now);
             if octets > 0 {
                 return Some(self.new_segment(now, octets, outlet));

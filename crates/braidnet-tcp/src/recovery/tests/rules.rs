@@ -57,6 +57,26 @@ fn duplicates_before_an_ack_of_new_data_do_not_count() {
     }
 }
 
+/// RFC 6675 §4, NextSeg rule 1.
+#[test]
+fn what_is_lost_goes_before_what_is_new_and_shorter() {
+    let mut host = thousand(&Config {
+        nagle: false,
+        ..config(true)
+    });
+    host.end.send(&[0; 10_100]);
+    assert_eq!(host.sent().len(), 10);
+    host.arrive(&sack(0, &[(2000, 5000)]));
+    assert_eq!(starts(&host.sent()), [0]);
+    // Half a segment may leave: too little for what is lost, enough for what is new.
+    host.arrive(&sack(0, &[(2000, 6500)]));
+    let status = host.end.tcb.status();
+    assert_eq!(status.cwnd - status.pipe, 500);
+    assert_eq!(host.sent(), []);
+    host.arrive(&sack(0, &[(2000, 7100)]));
+    assert_eq!(starts(&host.sent()), [1000, 10_000]);
+}
+
 /// RFC 6675 §5, step (A).
 #[test]
 fn what_is_known_above_the_recovery_point_is_kept() {
