@@ -27,8 +27,6 @@ pub(crate) struct Application {
     pub(crate) has_closed: bool,
     /// The stack has said that the connection is gone.
     pub(crate) gone: Option<CloseReason>,
-    /// Somebody else is in its talk already.
-    pub(crate) is_unwanted: bool,
     /// What is left of the long pause.
     long_pause: Option<(u64, u64)>,
     /// It does nothing before that, and at that time something if `wants`.
@@ -79,7 +77,6 @@ impl Application {
             is_at_end: false,
             has_closed: false,
             gone: None,
-            is_unwanted: false,
             acts_at: 0,
             wants: true,
             head: Vec::new(),

@@ -87,12 +87,7 @@ impl Shared {
     }
 
     /// A server has read which talk it is in.
-    pub(crate) fn name(
-        &mut self,
-        host: usize,
-        application: &mut Application,
-        takes_cookies: bool,
-    ) -> Verdict {
+    pub(crate) fn name(&mut self, host: usize, application: &mut Application) -> Verdict {
         let Some(talk) = application.talk else {
             return Ok(());
         };
@@ -103,15 +98,9 @@ impl Shared {
                 format!("host {host} has read that it is in talk {talk:?}")
             });
         };
-        // A cookie is good for more than once (RFC 4987 §3.6): an old ACK, with the data behind it, opens the connection anew.
-        demand(!attempt.is_served || takes_cookies, Law::Bytes, || {
+        demand(!attempt.is_served, Law::Bytes, || {
             format!("host {host} serves talk {talk:?} twice")
         })?;
-        if attempt.is_served {
-            application.talk = None;
-            application.is_unwanted = true;
-            return Ok(());
-        }
         attempt.is_served = true;
         application.habit = plan.habits[1].clone();
         [application.incoming, application.outgoing] = plan.bytes;
@@ -140,8 +129,7 @@ impl Shared {
         attempt.is_disturbed |= over == Over::Gone(CloseReason::TimedOut) && has_patience_limit;
         attempt.received[side] = application.received;
         self.bytes += application.received;
-        let is_excused =
-            attempt.is_disturbed || attempt.has_cookies || is_rude || has_patience_limit;
+        let is_excused = attempt.is_disturbed || is_rude || has_patience_limit;
         let is_whole = application.sent == application.outgoing
             && application.received == application.incoming;
         let is_good = over == Over::Gone(CloseReason::Closed) && is_whole;

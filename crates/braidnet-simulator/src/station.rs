@@ -445,15 +445,7 @@ impl Station {
             let act = application.act(shared.now, &mut self.stack, &mut self.random);
             acted |= act != Act::Nothing || application.wants;
             match act {
-                Act::Named => {
-                    let takes_cookies = self.stack.counters().contains_key("tcp.cookies_taken");
-                    shared.name(self.host, application, takes_cookies)?;
-                    if application.is_unwanted {
-                        self.stack.abort(application.connection);
-                        self.applications.swap_remove(at);
-                        continue;
-                    }
-                }
+                Act::Named => shared.name(self.host, application)?,
                 Act::Wrong(place) => {
                     let talk = application.talk;
                     let tuple = self.stack.tuple(application.connection);
