@@ -1,5 +1,6 @@
 //! What can be chosen for a connection before it is opened.
 
+use crate::FastOpen;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -52,6 +53,12 @@ pub struct Config {
     pub differentiated_services: u8,
     /// Whether the network may mark data in place of dropping it (RFC 3168), where the peer wants that, too.
     pub ecn: EcnMode,
+    /// Whether data may travel with SYNs (RFC 7413). Who replays a SYN brings its data to the application once more, in another connection:
+    /// only for applications that can bear that (§6.1).
+    pub fast_open: FastOpen,
+    /// Most connections of one listener that data have opened before their handshake was over, and whose handshake still is not
+    /// (PendingFastOpenRequests of RFC 7413 §4.2, §5.1); one more opens as others do.
+    pub fast_open_pending: u32,
     /// How long an acknowledgment may wait for company; RFC 9293 §3.8.6.3 allows less than 500 ms.
     pub delayed_ack: Duration,
     /// Lower bound of the retransmission timeout. RFC 6298 §2.4 asks for one second; see `docs/rfc-departures.md`.
@@ -199,6 +206,8 @@ impl Default for Config {
             time_to_live: 64,
             differentiated_services: 0,
             ecn: EcnMode::Passive,
+            fast_open: FastOpen::Off,
+            fast_open_pending: 128,
             delayed_ack: Duration::from_millis(40),
             min_rto: Duration::from_millis(200),
             initial_rto: Duration::from_secs(1),

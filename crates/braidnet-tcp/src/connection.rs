@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::ecn::{Ecn, Usual};
+use crate::fast_open::Attempt;
 use crate::slow::{Slow, SlowTimers, UserTimeout};
 use crate::state::{State, Step};
 use braidnet_wire::seq::SeqNumber;
@@ -38,6 +39,10 @@ pub(crate) struct Connection {
     /// The peer's SYN has a window scale, and ours may.
     pub(crate) peer_scales: bool,
     pub(crate) ecn: Ecn,
+    /// What there is of Fast Open while the handshake is under way.
+    pub(crate) fast_open: Option<Box<Attempt>>,
+    /// Data are exchanged before the handshake is over, or were (FastOpened of RFC 7413 §4.2).
+    pub(crate) early: bool,
     /// What most segments look like.
     pub(crate) usual: Usual,
     /// Our SYN or SYN-ACK is to be sent, or sent again.
@@ -105,6 +110,8 @@ impl Connection {
             sack: false,
             peer_scales: false,
             ecn: Ecn::default(),
+            fast_open: None,
+            early: false,
             usual: Usual::default(),
             handshake_due: true,
             handshakes_sent: 0,

@@ -7,7 +7,7 @@
 //! # How to drive it
 //!
 //! - Open with [`Tcb::connect`], or with [`Tcb::accept`] from a SYN that [`listen`] would accept, or without keeping anything of
-//!   that SYN by a [`SynCookie`]. Segments without a connection are answered with [`reset_for`].
+//!   that SYN by a [`SynCookie`]. With [`Tcb::ask_fast_open`] and [`Tcb::open_early`] data travel with the SYN. Segments without a connection are answered with [`reset_for`].
 //! - Feed a run of segments to [`Tcb::on_segment`]. If the events say [`Events::ACKED`], release [`Tcb::take_acked`]
 //!   bytes from the front of what there is to send.
 //! - Or ask first whether the connection [expects](Tcb::expects) a segment, as it does nearly every one, and then
@@ -38,6 +38,7 @@ mod congestion;
 mod connection;
 mod cookie;
 mod ecn;
+mod fast_open;
 mod flight;
 mod growth;
 #[cfg(test)]
@@ -71,6 +72,9 @@ pub use config::{
     UnknownCongestionControl, UnknownEcnMode, UnknownPathProbing,
 };
 pub use cookie::{Redeemed, SynCookie};
+pub use fast_open::{
+    CookieKeys, FastOpen, FastOpened, Freshness, KnownServer, SynFate, UnknownFastOpen,
+};
 pub use output::{Outlet, Transmit};
 pub use path::{Heard, Report};
 pub use reasons::DropReason;

@@ -169,7 +169,7 @@ impl<P: Payload> Tcb<P> {
     #[inline(never)]
     fn poll_disorderly<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> Polling<O> {
         if !self.connection.state.is_synchronized() {
-            return self.poll_unsynchronized(now).map(|segment| (segment, None));
+            return self.poll_unsynchronized(now, outlet);
         }
         if self.receiver.bare_acks > 0 {
             return Some((self.bare_ack(now), None));
@@ -224,7 +224,7 @@ impl<P: Payload> Tcb<P> {
 
     /// Before the handshake is over, and after the end.
     #[cold]
-    fn poll_unsynchronized(&mut self, now: Instant) -> Option<Transmit> {
+    fn poll_unsynchronized<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> Polling<O> {
         if let Some(reset) = self.connection.reset.take() {
             let mut header = TcpHeader {
                 seq: reset.seq,
@@ -235,19 +235,35 @@ impl<P: Payload> Tcb<P> {
                 header.flags = TcpFlags::RST.union(TcpFlags::ACK);
                 header.ack = self.receiver.rcv_nxt;
             }
-            return Some(Transmit::bare(header));
+            return Some((Transmit::bare(header), None));
         }
         match self.connection.state {
             State::SynSent | State::SynReceived if self.connection.handshake_due => {
-                Some(self.handshake(now))
+                return Some(self.handshake(now, outlet));
             }
-            State::SynReceived if self.receiver.ack_now => Some(self.bare_ack(now)),
-            _ => None,
+            State::SynReceived => {}
+            _ => return None,
         }
+        if self.connection.early {
+            let octets = self.sender.allowance(now);
+            if octets > 0 {
+                return Some(self.early_segment(now, octets, outlet));
+            }
+        }
+        (self.receiver.ack_now).then(|| (self.bare_ack(now), None))
+    }
+
+    /// New data behind our SYN-ACK, whose timer goes on (RFC 7413 §4.2.2).
+    fn early_segment<O: Outlet>(&mut self, now: Instant, octets: u32, outlet: &mut O) -> Cut<O> {
+        let sender = &self.sender;
+        let timer = (sender.retransmit, sender.armed_at);
+        let cut = self.new_segment(now, octets, outlet);
+        (self.sender.retransmit, self.sender.armed_at) = timer;
+        cut
     }
 
     /// Our SYN or SYN-ACK.
-    fn handshake(&mut self, now: Instant) -> Transmit {
+    fn handshake<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> Cut<O> {
         let connection = &mut self.connection;
         let again = connection.handshakes_sent > 0;
         match connection.state {
@@ -272,12 +288,19 @@ impl<P: Payload> Tcb<P> {
         self.connection.user_timeout.untold =
             self.connection.config.advertised_user_timeout.is_some();
         self.sender.on_handshake_sent(now, again);
-        Transmit {
-            header,
-            offset: 0,
-            len: 0,
-            retransmission: again,
+        let header = self.put_fast_open(header);
+        let room = self.room_on_syn(&header);
+        let filled = self.fill(self.sender.snd_nxt, room, outlet);
+        if filled.len > 0 {
+            self.note_carried(filled.len);
         }
+        let segment = Transmit {
+            header,
+            offset: filled.offset,
+            len: filled.len,
+            retransmission: again,
+        };
+        (segment, filled.data)
     }
 
     /// New sequence numbers from SND.NXT on, the FIN perhaps among them.

@@ -14,7 +14,7 @@ use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::time::Instant;
 
 /// IPv4 and TCP headers without options, in bytes.
-const FIXED_HEADERS: u32 = 40;
+pub(crate) const FIXED_HEADERS: u32 = 40;
 use search::Believed;
 pub(crate) use search::{LEAST_SMSS, Path, Spared, Turn};
 

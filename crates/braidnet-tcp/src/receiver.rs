@@ -363,6 +363,7 @@ impl<P: Payload> Receiver<P> {
         self.rcv_adv = self.rcv_adv.latest(self.rcv_nxt + window);
         self.last_ack_sent = self.rcv_nxt;
         self.ack_now = false;
+        self.delayed_ack = Timer::OFF;
         window as u16
     }
 

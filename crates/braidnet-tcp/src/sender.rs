@@ -223,12 +223,26 @@ impl Sender {
         acked
     }
 
-    /// The handshake is over: our SYN is acknowledged and the peer's window is known.
-    pub(crate) fn start(&mut self, now: Instant, lost_syn: bool) {
-        self.snd_una = self.iss + 1;
+    /// Whether this acknowledges our SYN, and nothing that has not been sent.
+    pub(crate) fn is_of_handshake(&self, ack: SeqNumber) -> bool {
+        ack.is_after(self.iss) && ack.is_at_or_before(self.snd_max)
+    }
+
+    /// Nothing is on its way.
+    pub(crate) fn restart(&mut self) {
         self.flight.restart(self.snd_una);
         self.measured_to = self.snd_una;
         self.pacing.restart(self.snd_nxt);
+    }
+
+    /// The handshake is over: our SYN is acknowledged and the peer's window is known. What has left behind a SYN-ACK that was lost is lost as
+    /// well: a client in SYN-SENT has no use for it.
+    pub(crate) fn start(&mut self, now: Instant, lost_syn: bool) {
+        self.snd_una = self.snd_una.latest(self.iss + 1);
+        let in_flight = self.flight_size();
+        if in_flight == 0 {
+            self.restart();
+        }
         if let Some(sent) = self.handshake_sent.take() {
             self.rtt
                 .sample(now, now.nanos().saturating_sub(sent.nanos()));
@@ -238,6 +252,12 @@ impl Sender {
         }
         self.unanswered = 0;
         self.retransmit = Timer::OFF;
+        if in_flight > 0 {
+            if lost_syn {
+                self.retransmit_all(now);
+            }
+            self.arm_timeout(now);
+        }
     }
 
     /// Takes SND.WND from a segment whatever came before (the handshake's).
@@ -484,8 +504,8 @@ impl Sender {
 
     /// Our SYN or SYN-ACK leaves; `again` if it did before.
     pub(crate) fn on_handshake_sent(&mut self, now: Instant, again: bool) {
-        self.snd_nxt = self.iss + 1;
-        self.snd_max = self.snd_nxt;
+        self.snd_nxt = self.snd_nxt.latest(self.iss + 1);
+        self.snd_max = self.snd_max.latest(self.snd_nxt);
         self.handshake_sent = (!again).then_some(now);
         self.arm_timeout(now);
     }

@@ -33,6 +33,8 @@ pub enum Setting {
     Ecn(EcnMode),
     /// [`Config::path_probing`]; at any time.
     PathProbing(PathProbing),
+    /// [`Config::fast_open_pending`], and that the listener [uses](FastOpen::Listen) Fast Open unless it is 0; of a connection it says nothing.
+    FastOpen(u32),
 }
 
 impl Setting {
@@ -52,6 +54,7 @@ impl Setting {
             Setting::PathProbing(probing) => (10, probing as u64),
             Setting::TimeToLive(hops) => (11, hops.into()),
             Setting::DifferentiatedServices(point) => (12, point.into()),
+            Setting::FastOpen(pending) => (13, pending.into()),
         }
     }
 
@@ -69,6 +72,7 @@ impl Setting {
             7 => Setting::KeepInterval(Duration::from_nanos(value)),
             8 => Setting::KeepProbes(u8::try_from(value).unwrap_or(u8::MAX)),
             9 => Setting::UserTimeout(Duration::from_nanos(value)),
+            13 => Setting::FastOpen(bytes),
             20 => Setting::Ecn(EcnMode::ALL[(value as usize).min(EcnMode::ALL.len() - 1)]),
             10 => {
                 let probing = PathProbing::ALL.get(usize::try_from(value).ok()?);
@@ -98,6 +102,12 @@ impl Setting {
             Setting::PathProbing(probing) => config.path_probing = probing,
             Setting::TimeToLive(hops) => config.time_to_live = hops,
             Setting::DifferentiatedServices(point) => config.differentiated_services = point,
+            Setting::FastOpen(pending) => {
+                config.fast_open = config.fast_open.listening(pending > 0);
+                if pending > 0 {
+                    config.fast_open_pending = pending;
+                }
+            }
         }
     }
 }
@@ -149,6 +159,7 @@ impl<P: Payload> Tcb<P> {
             Setting::TimeToLive(_) | Setting::DifferentiatedServices(_) => {
                 setting.apply(&mut self.connection.config);
             }
+            Setting::FastOpen(_) => {}
         }
     }
 }
@@ -163,7 +174,7 @@ mod tests {
     use crate::testing::Bytes;
     use braidnet_wire::seq::SeqNumber;
 
-    const ALL: [Setting; 13] = [
+    const ALL: [Setting; 14] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
@@ -177,6 +188,7 @@ mod tests {
         Setting::PathProbing(PathProbing::Always),
         Setting::TimeToLive(7),
         Setting::DifferentiatedServices(46),
+        Setting::FastOpen(16),
     ];
 
     fn connection(config: &Config) -> Tcb<Bytes> {

@@ -267,6 +267,11 @@ impl<P: Payload> Tcb<P> {
         later
     }
 
+    /// Whether we have opened it.
+    pub fn is_active(&self) -> bool {
+        self.connection.active
+    }
+
     /// The state of RFC 9293 §3.3.2.
     #[inline]
     pub fn state(&self) -> State {

@@ -1,4 +1,4 @@
-//! The TCP header (RFC 9293 §3.1) and the options that braidnet knows (§3.2, RFC 7323, RFC 2018).
+//! The TCP header (RFC 9293 §3.1) and the options that braidnet knows (§3.2, RFC 7323, RFC 2018, RFC 7413).
 //!
 //! ```
 //! use braidnet_wire::address::Address;
@@ -20,9 +20,11 @@
 //! ```
 
 mod emit;
+mod fast_open;
 mod parse;
 
 pub use emit::{HeaderWords, Layout, emit, emit_sealed, header_len, put_sum, seal};
+pub use fast_open::FastOpenCookie;
 pub use parse::{Parsed, TcpError, parse, parse_as, parse_usual, ports, usual_layout, verify};
 
 use crate::seq::SeqNumber;
@@ -39,7 +41,7 @@ pub const MAX_WINDOW_SCALE: u8 = 14;
 /// Where the checksum stands in the header.
 pub const CHECKSUM_OFFSET: usize = 16;
 
-/// Option kinds (RFC 9293 §3.1, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3, RFC 5482 §3.2).
+/// Option kinds (RFC 9293 §3.1, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3, RFC 5482 §3.2, RFC 7413 §4.1.1).
 mod kind {
     pub(super) const END: u8 = 0;
     pub(super) const NOP: u8 = 1;
@@ -49,6 +51,7 @@ mod kind {
     pub(super) const SACK: u8 = 5;
     pub(super) const TIMESTAMPS: u8 = 8;
     pub(super) const USER_TIMEOUT: u8 = 28;
+    pub(super) const FAST_OPEN: u8 = 34;
 }
 
 /// The options of nearly every segment: two NOPs align the timestamps (RFC 7323 appendix A), followed by eight bytes.
@@ -136,11 +139,12 @@ pub struct TcpHeader {
     pub urgent: u16,
     /// Window scale shift as on the wire, if present (SYN only).
     pub window_scale: u8,
-    /// Number of valid blocks in `sack`, 0 to 4.
+    /// Number of valid blocks in `sack`, 0 to 4. A SYN has none: there it says whether there is a
+    /// [Fast Open](TcpHeader::fast_open) option, and how long.
     pub sack_count: u8,
     /// User timeout as on the wire, if present (RFC 5482 §3.2): in seconds, or with the highest bit set in minutes.
     pub user_timeout: u16,
-    /// SACK blocks, the first `sack_count` valid.
+    /// SACK blocks, the first `sack_count` valid; of a SYN, the cookie of Fast Open.
     pub sack: [SackBlock; 4],
 }
 
@@ -169,7 +173,11 @@ impl TcpHeader {
 
     /// The valid SACK blocks.
     pub fn sack_blocks(&self) -> &[SackBlock] {
-        &self.sack[..usize::from(self.sack_count).min(4)]
+        let count = match self.flags.contains(TcpFlags::SYN) {
+            true => 0,
+            false => usize::from(self.sack_count).min(4),
+        };
+        &self.sack[..count]
     }
 
     /// The [ECN](TcpHeader::ECN) field of the packet; 0 if its transport does not understand marks.

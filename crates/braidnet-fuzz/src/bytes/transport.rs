@@ -4,7 +4,7 @@ use super::{double_word, mend, plain_sum, pseudo_header, word};
 use braidnet_wire::address::Address;
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::seq::SeqNumber;
-use braidnet_wire::tcp::{self, Layout, SackBlock, TcpError, TcpFlags, TcpHeader};
+use braidnet_wire::tcp::{self, FastOpenCookie, Layout, SackBlock, TcpError, TcpFlags, TcpHeader};
 use braidnet_wire::udp::{self, UdpError};
 
 const HERE: [u8; 4] = [192, 0, 2, 1];
@@ -96,7 +96,16 @@ pub fn tcp(input: &[u8]) {
         (from, to, len)
     );
     let mut kept = parsed.header;
-    if kept.sack_count > 0 {
+    if kept.flags.contains(TcpFlags::SYN) {
+        // Everything else and the longest cookie leave no room for it.
+        let dropped = parsed.header.present & !again.header.present;
+        if dropped == TcpHeader::HAS_USER_TIMEOUT {
+            let cookie = kept.fast_open().expect("it is in the way");
+            assert_eq!((cookie.as_bytes().len(), len), (16, 60));
+            kept.present &= !dropped;
+            kept.user_timeout = 0;
+        }
+    } else if kept.sack_count > 0 {
         // As many as there is room for.
         let everywhere = 12 * u8::from(kept.has(TcpHeader::HAS_TIMESTAMPS))
             + 4 * u8::from(kept.has(TcpHeader::HAS_USER_TIMEOUT));
@@ -208,6 +217,13 @@ fn plain_option(option: &[u8], header: &mut TcpHeader) -> Result<(), TcpError> {
                     left: SeqNumber::new(double_word(option, 2 + 8 * block)),
                     right: SeqNumber::new(double_word(option, 6 + 8 * block)),
                 };
+            }
+        }
+        34 if syn => {
+            let cookie = &option[2..];
+            if matches!(cookie.len(), 0 | 4 | 6 | 8 | 10 | 12 | 14 | 16) {
+                let cookie = FastOpenCookie::new(cookie).expect("a length of cookies");
+                *header = header.with_fast_open(cookie);
             }
         }
         8 => {

@@ -20,6 +20,10 @@ impl<P: Payload> Tcb<P> {
         }
         if self.connection.state == State::SynReceived {
             self.check_handshake_ack(now, segment, events)?;
+            if segment.header.ack == self.sender.snd_una && self.sender.flight_size() > 0 {
+                // It was for our SYN only, and is no duplicate of any (RFC 7413 §4.2.2: data followed the SYN-ACK).
+                return Ok(());
+            }
         }
         self.check_ack_range(now, segment)?;
         if segment.header.ack.is_before(self.sender.snd_una) {
@@ -41,7 +45,7 @@ impl<P: Payload> Tcb<P> {
         events: &mut Events,
     ) -> Result<(), DropReason> {
         let ack = segment.header.ack;
-        if !(ack.is_after(self.sender.snd_una) && ack.is_at_or_before(self.sender.snd_nxt)) {
+        if !self.sender.is_of_handshake(ack) {
             self.connection.reset = Some(Reset {
                 seq: ack,
                 with_ack: false,
@@ -60,6 +64,9 @@ impl<P: Payload> Tcb<P> {
             .start_window(segment.seq, ack, u32::from(segment.header.window) << shift);
         if segment.bare {
             self.connection.take_ecn_answer(segment.header);
+        }
+        if !self.connection.early {
+            self.take_handshake_ack(segment.header, events);
         }
         self.complete_handshake(now, events);
         Ok(())

@@ -33,6 +33,7 @@ impl<P: Payload> Tcb<P> {
         self.take_syn(now, segment.header);
         segment.drop_text(DropReason::TextOnSyn);
         if acked {
+            self.take_handshake_ack(segment.header, events);
             self.connection.advance(now, Step::SynAcked);
             self.receiver.ack_now = true;
             // What it says of the SYN-ACK goes alone (RFC 9768 §3.2.2.1).
@@ -52,7 +53,7 @@ impl<P: Payload> Tcb<P> {
             return Ok(false);
         }
         let ack = segment.header.ack;
-        if ack.is_after(self.sender.iss) && ack.is_at_or_before(self.sender.snd_nxt) {
+        if self.sender.is_of_handshake(ack) {
             return Ok(true);
         }
         if !segment.has(TcpFlags::RST) {
@@ -62,6 +63,15 @@ impl<P: Payload> Tcb<P> {
             });
         }
         Err(DropReason::AckNotOfSyn)
+    }
+
+    /// Our SYN is acknowledged, and data that it carried perhaps (RFC 7413 §4.2.2).
+    pub(super) fn take_handshake_ack(&mut self, header: &TcpHeader, events: &mut Events) {
+        let taken = self.sender.take_handshake_ack(header.ack);
+        self.connection.heed_fast_open(header, taken);
+        if taken > 0 {
+            *events |= Events::ACKED;
+        }
     }
 
     /// The peer's SYN: where its stream starts and what it agrees to.
@@ -105,6 +115,9 @@ impl<P: Payload> Tcb<P> {
         self.sender.go_by_time(by_time);
         self.begin_path(now);
         self.connection.handshake_due = false;
+        if !self.connection.active {
+            self.connection.fast_open = None;
+        }
         *events |= Events::CONNECTED;
         self.connection.heard = now;
         self.watch_peer(now);

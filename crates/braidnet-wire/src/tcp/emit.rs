@@ -1,7 +1,8 @@
 //! From [`TcpHeader`] to bytes.
 
 use super::{
-    ALIGNED_TIMESTAMPS, CHECKSUM_OFFSET, MAX_HEADER_LEN, MIN_HEADER_LEN, TcpFlags, TcpHeader, kind,
+    ALIGNED_TIMESTAMPS, CHECKSUM_OFFSET, FastOpenCookie, MAX_HEADER_LEN, MIN_HEADER_LEN, TcpFlags,
+    TcpHeader, kind,
 };
 use crate::checksum::Sum;
 
@@ -13,7 +14,7 @@ const TIMESTAMPS_HEADER_LEN: usize = 32;
 pub fn header_len(header: &TcpHeader) -> usize {
     let everywhere = options_everywhere_len(header);
     let options = if header.flags.contains(TcpFlags::SYN) {
-        syn_options_len(header)
+        syn_options_len(&as_fits(header))
     } else if header.sack_count == 0 {
         everywhere
     } else {
@@ -41,13 +42,25 @@ fn syn_options_len(header: &TcpHeader) -> usize {
         + word(TcpHeader::HAS_MSS)
         + sack_permitted
         + word(TcpHeader::HAS_WINDOW_SCALE)
+        + (header.fast_open()).map_or(0, |cookie| cookie.option_len())
+}
+
+/// A SYN as far as its options fit: beside the longest cookie and everything else there is no room for a user timeout, which a later segment
+/// may tell as well (RFC 5482 §3).
+#[cold]
+fn as_fits(header: &TcpHeader) -> TcpHeader {
+    let mut header = *header;
+    if syn_options_len(&header) > MAX_HEADER_LEN - MIN_HEADER_LEN {
+        header.present &= !TcpHeader::HAS_USER_TIMEOUT;
+    }
+    header
 }
 
 /// Writes the header to the front of `out`, with a checksum of 0, and returns its length. [`seal`] fills the checksum
 /// in.
 ///
-/// Options are laid out in whole words, so that the values in them are aligned: MSS, SACK-permitted and window scale on
-/// SYN segments only, SACK blocks on others only, and of those as many as fit: three beside timestamps, two if a user timeout
+/// Options are laid out in whole words, so that the values in them are aligned: MSS, SACK-permitted, window scale and Fast Open on
+/// SYN segments only, where a user timeout gives way to a cookie of 16 bytes beside all of these; SACK blocks on others only, and of those as many as fit: three beside timestamps, two if a user timeout
 /// comes as well, else four.
 /// Fields without their bit in `present` are not looked at.
 ///
@@ -223,13 +236,13 @@ impl<const WORDS: usize> HeaderWords<WORDS> {
 fn emit_options(header: &TcpHeader, out: &mut [u8]) {
     let mut words = Words(out);
     if header.flags.contains(TcpFlags::SYN) {
-        emit_syn_options(header, &mut words);
+        emit_syn_options(&as_fits(header), &mut words);
     } else {
         emit_later_options(header, &mut words);
     }
 }
 
-/// At most 24 bytes.
+/// At most 40 bytes.
 fn emit_syn_options(header: &TcpHeader, words: &mut Words<'_>) {
     if header.has(TcpHeader::HAS_MSS) {
         let [high, low] = header.mss.to_be_bytes();
@@ -253,6 +266,23 @@ fn emit_syn_options(header: &TcpHeader, words: &mut Words<'_>) {
         words.push([kind::NOP, kind::WINDOW_SCALE, 3, header.window_scale]);
     }
     push_user_timeout(header, words);
+    if let Some(cookie) = header.fast_open() {
+        push_fast_open(&cookie, words);
+    }
+}
+
+/// RFC 7413 §4.1.1.
+fn push_fast_open(cookie: &FastOpenCookie, words: &mut Words<'_>) {
+    let bytes = cookie.as_bytes();
+    let len = 2 + bytes.len() as u8;
+    let (head, rest) = bytes.split_at(bytes.len() % 4);
+    match head {
+        [first, second] => words.push([kind::FAST_OPEN, len, *first, *second]),
+        _ => words.push([kind::NOP, kind::NOP, kind::FAST_OPEN, len]),
+    }
+    for word in rest.as_chunks::<4>().0 {
+        words.push(*word);
+    }
 }
 
 /// At most 40 bytes.

@@ -1,8 +1,8 @@
 //! From bytes to [`TcpHeader`].
 
 use super::{
-    ALIGNED_TIMESTAMPS, Layout, MAX_WINDOW_SCALE, MIN_HEADER_LEN, PROTOCOL, SackBlock, TcpFlags,
-    TcpHeader, kind,
+    ALIGNED_TIMESTAMPS, FastOpenCookie, Layout, MAX_WINDOW_SCALE, MIN_HEADER_LEN, PROTOCOL,
+    SackBlock, TcpFlags, TcpHeader, kind,
 };
 use crate::address::Address;
 use crate::bytes::{u16_at, u32_at};
@@ -57,8 +57,9 @@ pub struct Parsed {
 
 /// Parses the header of a segment, which ends where the IP payload ends. The checksum is [`verify`]'s.
 ///
-/// - MSS, window scale and SACK-permitted count on SYN segments only and are skipped elsewhere, as are SACK blocks on
-///   SYN segments and unknown kinds everywhere (RFC 9293 §3.1, RFC 7323 §2.2, RFC 2018 §2).
+/// - MSS, window scale, SACK-permitted and Fast Open count on SYN segments only and are skipped elsewhere, as are SACK blocks on
+///   SYN segments and unknown kinds everywhere (RFC 9293 §3.1, RFC 7323 §2.2, RFC 2018 §2, RFC 7413 §4.1.1).
+/// - A Fast Open option of a length that it cannot have is ignored (RFC 7413 §4.1.1).
 /// - Of an option that comes twice, the last one wins.
 /// - A window scale above 14 is kept as 14 (RFC 7323 §2.3).
 /// - An MSS is kept as it is, 0 included, and SACK blocks are neither ordered nor held against a window: whether they
@@ -247,6 +248,12 @@ fn parse_option(kind: u8, value: &[u8], header: &mut TcpHeader) -> Result<(), Tc
                 return Err(TcpError::SackPermittedLength);
             };
             header.present |= TcpHeader::HAS_SACK_PERMITTED;
+        }
+        kind::FAST_OPEN if syn => {
+            // A wrong length is to be ignored (RFC 7413 §4.1.1).
+            if let Some(cookie) = FastOpenCookie::new(value) {
+                *header = header.with_fast_open(cookie);
+            }
         }
         _ => {}
     }
