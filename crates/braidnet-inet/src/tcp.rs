@@ -16,6 +16,7 @@ pub(crate) mod after;
 mod before;
 mod connection;
 mod core;
+mod fast_open;
 mod listen;
 pub(crate) mod locked;
 mod locks;
@@ -28,6 +29,7 @@ mod status;
 mod table;
 
 pub use after::HEADROOM;
+pub use fast_open::FastOpening;
 pub use listen::{ListenError, Listeners, Listening};
 pub use locks::{TcpLocks, UnknownTcpLocks};
 pub use status::{status, statuses};
@@ -37,6 +39,7 @@ use crate::path::{PathMtus, Paths};
 use braidnet_message::{Arena, Run};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
 use braidnet_tcp::Allowance;
+use fast_open::Servers;
 use std::sync::Arc;
 use table::Table;
 
@@ -51,7 +54,9 @@ pub struct TcpConfig {
     pub connections_per_bucket: usize,
     /// What listeners do when they are full.
     pub listening: Listening,
-    /// Secret of the initial sequence numbers (RFC 6528) and SYN cookies, random at every start.
+    /// What is remembered for Fast Open, where [`engine`](TcpConfig::engine) has it.
+    pub fast_opening: FastOpening,
+    /// Secret of the initial sequence numbers (RFC 6528), SYN cookies and the cookies of Fast Open, random at every start.
     pub isn_secret: [u64; 2],
 }
 
@@ -66,6 +71,7 @@ pub struct Tcp {
     out_of_order: Arc<Allowance>,
     growth: Arc<Allowance>,
     paths: PathMtus,
+    servers: Servers,
 }
 
 /// The part of a stack's memory that may hold data out of order, over all connections.
@@ -82,6 +88,7 @@ impl Tcp {
     /// TCP for connections that `flows` deals to buckets.
     pub fn new(config: TcpConfig, flows: Flows) -> Tcp {
         Tcp {
+            servers: Servers::new(config.fast_opening.servers),
             config,
             flows,
             listeners: Arc::new(Listeners::default()),
@@ -229,6 +236,29 @@ counters! {
     PATH_WIDENED = "path_widened",
     /// Probes of a path that were lost (RFC 4821 §7.6.2).
     PATH_PROBES_LOST = "path_probes_lost",
+    /// SYN-ACKs that gave a cookie of Fast Open (RFC 7413 §4.2.1).
+    FAST_OPEN_COOKIES = "fast_open_cookies",
+    /// SYNs whose cookie was not, or is no more, one of ours: their data was not taken, and they got another.
+    FAST_OPEN_COOKIES_WRONG = "fast_open_cookies_wrong",
+    /// SYNs with a good cookie that opened no connection early: as many of the listener are opening that way as may be (RFC 7413 §4.2), or memory is
+    /// short.
+    FAST_OPEN_LIMITED = "fast_open_limited",
+    /// Connections that a SYN with a good cookie has opened, before their handshake was over.
+    FAST_OPEN_ACCEPTED = "fast_open_accepted",
+    /// Of those, reset before it was: they count as opening for a while longer (RFC 7413 §5.1).
+    FAST_OPEN_RESET = "fast_open_reset",
+    /// SYNs of ours that asked for a cookie and were answered.
+    FAST_OPEN_ASKED = "fast_open_asked",
+    /// SYNs of ours whose data the server took.
+    FAST_OPEN_TAKEN = "fast_open_taken",
+    /// SYNs of ours that were answered and whose data the server did not take; they were sent again at once.
+    FAST_OPEN_REFUSED = "fast_open_refused",
+    /// SYNs of ours with a cookie, or asking for one, that were not answered, and connections that opened by one and then heard nothing.
+    FAST_OPEN_UNANSWERED = "fast_open_unanswered",
+    /// Connections that were asked for with data and sent none with their SYN: the server did not take any lately (RFC 7413 §4.1.3.1).
+    FAST_OPEN_PAUSED = "fast_open_paused",
+    /// Servers that had to be forgotten for others.
+    FAST_OPEN_FORGOTTEN = "fast_open_forgotten",
     /// Put off: no buffer for what the application is to be told; it is told when there is one.
     UNTOLD = "untold",
 }

@@ -340,11 +340,11 @@ extern "C" fn sendto(
     from: *const c_void,
     len: usize,
     flags: c_int,
-    _: *const sockaddr,
-    _: socklen_t,
+    to: *const sockaddr,
+    to_len: socklen_t,
 ) -> ssize_t {
-    // A connection has only one peer; without one there is an error in any case.
-    answered(world(ud).send(fd, bytes(from, len), flags))
+    let to = bytes(to.cast(), to_len as usize);
+    answered(world(ud).send_to(fd, bytes(from, len), flags, to))
 }
 
 extern "C" fn writev(ud: *mut c_void, fd: c_int, from: *const iovec, count: c_int) -> ssize_t {

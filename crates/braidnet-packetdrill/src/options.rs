@@ -61,6 +61,7 @@ pub(crate) fn set(
         OptionName::DifferentiatedServices => {
             SocketOption::DifferentiatedServices((number >> 2 & 0x3f) as u8)
         }
+        OptionName::FastOpen => SocketOption::FastOpen(least(0)?),
         // No number stands for it.
         OptionName::Ecn => return Err(Errno(libc::ENOPROTOOPT)),
         // No number leads there.
@@ -89,6 +90,7 @@ pub(crate) fn get(
         SocketOption::ReceiveBuffer(bytes) | SocketOption::SendBuffer(bytes) => {
             bounded(bytes.into())
         }
+        SocketOption::FastOpen(pending) => bounded(pending.into()),
         SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) => {
             bounded(time.as_secs().into())
         }

@@ -6,6 +6,7 @@ use braidnet::device::{Capabilities, Device, QueuePair, memory};
 use braidnet::message::{Arena, Pool, Run};
 use braidnet::socket::{Readiness, Socket, Sockets};
 use braidnet::stream::Next;
+use braidnet::tcp::FastOpen;
 use braidnet::{Duration, Instant, StackConfig};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{BTreeMap, VecDeque};
@@ -94,6 +95,8 @@ impl State {
         let mut config = StackConfig::new(flags.local);
         config.buckets = 2;
         config.memory_bytes = 64 << 20;
+        // As on Linux: who wants it says so with a call or an option.
+        config.tcp.fast_open = FastOpen::Connect;
         let (near, far) = memory::wire(Capabilities::ip(flags.mtu), WIRE_DEPTH);
         let sockets = Sockets::new(&config, near).map_err(|error| error.to_string())?;
         let wire = Box::new(far).open().map_err(|error| error.to_string())?;

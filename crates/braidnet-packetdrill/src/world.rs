@@ -188,6 +188,41 @@ impl World {
         }
     }
 
+    /// The same to an address: with `MSG_FASTOPEN` a connection is opened by it (RFC 7413); any other has only one peer, and without one there
+    /// is an error in any case.
+    pub(crate) fn send_to(
+        &self,
+        fd: i32,
+        bytes: &[u8],
+        flags: i32,
+        address: &[u8],
+    ) -> Answer<usize> {
+        if flags & libc::MSG_FASTOPEN == 0 {
+            return self.send(fd, bytes, flags);
+        }
+        let (flags, to) = (flags & !libc::MSG_FASTOPEN, address::read(address)?);
+        let begun = self.with(|state| {
+            let socket = state.socket(fd)?;
+            let must_not = flags & libc::MSG_DONTWAIT != 0 || state.is_nonblocking(fd);
+            match state.sockets.connect_with(socket, to, bytes) {
+                Ok(sent) => Ok(Some(sent)),
+                Err(SocketError::InProgress) if !must_not => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })?;
+        if let Some(sent) = begun {
+            return Ok(sent);
+        }
+        let wanted = (Readiness::WRITABLE, false);
+        self.blocking(fd, wanted, |state, socket| {
+            match state.sockets.connect(socket, to) {
+                Err(SocketError::Already) => Err(SocketError::InProgress),
+                result => result,
+            }
+        })?;
+        self.send(fd, bytes, flags)
+    }
+
     pub(crate) fn fcntl(&self, fd: i32, command: i32, argument: usize) -> Answer {
         self.with(|state| {
             let Kind::Socket { is_nonblocking, .. } = state.handle(fd)? else {

@@ -16,7 +16,8 @@ pub enum Verb {
     /// the largest segment in bytes. Whoever takes the connection up says [`Verb::Accepted`].
     Connected = 1,
     /// Up: the connection that was asked for with [`Verb::Connect`] is being opened, and this is its number; `tuple` is
-    /// set.
+    /// set. If it was asked for [with data](Control::HELD_WITH_DATA), `value` is the number of bytes that may be sent before it begins, and `detail`
+    /// the largest segment in bytes, with [`Control::GOES_WITH_SYN`] if data travel with the SYN.
     Opening = 5,
     /// Up: `value` more bytes may be sent. Told in quarters of the send buffer: once all is acknowledged, up to a quarter of
     /// what [`Verb::Connected`] gave may stay untold.
@@ -45,7 +46,8 @@ pub enum Verb {
     Abort = 18,
     /// Down: the application is gone. What it sent still goes out; what still comes is read by nobody.
     Release = 20,
-    /// Down: open a connection for `tuple`. With the detail [`Control::HELD`] it sends nothing until [`Verb::Start`].
+    /// Down: open a connection for `tuple`. With the detail [`Control::HELD`] or [`Control::HELD_WITH_DATA`] it sends nothing until
+    /// [`Verb::Start`].
     Connect = 19,
     /// Down: a connection that was held back begins, now.
     Start = 21,
@@ -123,6 +125,12 @@ impl Control {
 
     /// Detail of [`Verb::Connect`]: whoever asks does not know what time it is; the connection is made and waits.
     pub const HELD: u32 = 1;
+
+    /// Detail of [`Verb::Connect`]: the same, and what is sent before it begins is to travel with the SYN if it can (RFC 7413).
+    pub const HELD_WITH_DATA: u32 = 2;
+
+    /// A bit of the detail of [`Verb::Opening`]: the peer is known to take data that travel with the SYN.
+    pub const GOES_WITH_SYN: u32 = 1 << 16;
 
     /// A control of this verb, everything else zero.
     pub fn new(verb: Verb) -> Control {

@@ -1,7 +1,7 @@
 //! What a stack is set to.
 
 use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
-use braidnet_inet::tcp::{Listening, TcpConfig};
+use braidnet_inet::tcp::{FastOpening, Listening, TcpConfig};
 use braidnet_inet::{Paths, Reassembly};
 use braidnet_wire::address::Address;
 use core::net::IpAddr;
@@ -30,6 +30,8 @@ pub struct StackConfig {
     pub tcp: braidnet_tcp::Config,
     /// What listeners do when they are full.
     pub listening: Listening,
+    /// What is remembered for Fast Open, which [`tcp`](StackConfig::tcp) turns on.
+    pub fast_opening: FastOpening,
     /// Most messages that are taken from one place at once.
     pub batch: usize,
     /// The secrets of this stack: of the flow hash and of the initial sequence numbers. Random unless a test fixes them.
@@ -87,6 +89,7 @@ impl StackConfig {
                 ..braidnet_tcp::Config::default()
             },
             listening: Listening::default(),
+            fast_opening: FastOpening::default(),
             batch: 64,
             secrets: Secrets::random(),
         }
@@ -127,6 +130,7 @@ impl StackConfig {
             mtu,
             connections_per_bucket: share + share / 2 + 16,
             listening: self.listening,
+            fast_opening: self.fast_opening,
             isn_secret: self.secrets.isn_key,
         }
     }

@@ -3,7 +3,7 @@
 use crate::error::SendError;
 use braidnet_inet::HEADROOM;
 use braidnet_message::{Message, Pool};
-use braidnet_stream::ConnectionId;
+use braidnet_stream::{ConnectionId, Control};
 use braidnet_wire::address::Tuple;
 use std::collections::VecDeque;
 
@@ -36,11 +36,24 @@ pub(crate) struct Endpoint {
     filling: Option<Message>,
     /// What does not fill a segment is held back.
     pub(crate) corked: bool,
+    /// What TCP has said of data that go before the connection begins.
+    beginning: Option<Beginning>,
     /// It stands in the list of those with something to hand down.
     pub(crate) listed: bool,
     pub(crate) end_of_data: bool,
     /// A peer has opened it, and the application has not heard of it yet.
     pub(crate) is_unaccepted: bool,
+}
+
+/// What TCP says of data that go before a connection begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Beginning {
+    /// Bytes that may be sent.
+    pub(crate) space: usize,
+    /// Largest segment.
+    pub(crate) mss: usize,
+    /// They travel with the SYN.
+    pub(crate) goes_with_syn: bool,
 }
 
 /// Where a connection is in its life.
@@ -74,6 +87,7 @@ impl Endpoint {
             mss: 0,
             filling: None,
             corked: false,
+            beginning: None,
             listed: false,
             end_of_data: false,
             is_unaccepted: false,
@@ -85,6 +99,21 @@ impl Endpoint {
         self.state = Phase::Open;
         self.space = space as usize;
         self.mss = mss.max(1) as usize;
+    }
+
+    /// Data may be sent before the connection begins, if it was asked for with such.
+    pub(crate) fn allow_beginning(&mut self, control: &Control) {
+        let mss = control.detail & !Control::GOES_WITH_SYN;
+        self.beginning = (mss > 0).then_some(Beginning {
+            space: control.value as usize,
+            mss: mss as usize,
+            goes_with_syn: control.detail & Control::GOES_WITH_SYN != 0,
+        });
+    }
+
+    /// What was said of that, once.
+    pub(crate) fn take_beginning(&mut self) -> Option<Beginning> {
+        self.beginning.take()
     }
 
     /// More may be sent.
@@ -253,6 +282,23 @@ impl Endpoint {
         }
         let written = wanted - left.len();
         self.space -= written;
+        written
+    }
+
+    /// The same before the connection begins, with nothing held back. What room there is then, TCP says once it is open.
+    pub(crate) fn write_first(
+        &mut self,
+        bytes: &[u8],
+        mss: usize,
+        pool: &mut Pool,
+        mut out: impl FnMut(Message),
+    ) -> usize {
+        (self.space, self.mss) = (bytes.len(), mss);
+        let written = self.write(bytes, pool, &mut out);
+        if let Some(segment) = self.filling.take() {
+            out(segment);
+        }
+        (self.space, self.mss) = (0, 0);
         written
     }
 

@@ -140,7 +140,11 @@ impl Endpoints {
         };
         if verb == Verb::Opening {
             self.opened = Some(Ok(connection));
-            return self.enter(connection, control.tuple);
+            self.enter(connection, control.tuple);
+            if let Some(endpoint) = self.get(connection) {
+                endpoint.allow_beginning(&control);
+            }
+            return;
         }
         if verb == Verb::Closed && connection == unopened(connection.bucket()) {
             self.opened = Some(Err(control.detail));

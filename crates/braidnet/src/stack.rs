@@ -1,6 +1,7 @@
 //! A stack that its caller turns.
 
 mod datagrams;
+mod opening;
 mod sockets;
 mod status;
 
@@ -8,8 +9,8 @@ pub use datagrams::Received;
 
 use crate::config::StackConfig;
 use crate::endpoint::Phase;
-use crate::endpoints::{Endpoints, unopened};
-use crate::error::{ConnectError, ReceiveError, SendError, StackError};
+use crate::endpoints::Endpoints;
+use crate::error::{ReceiveError, SendError, StackError};
 use crate::event::Event;
 use crate::inboxes::Inboxes;
 use crate::wiring::{self, Above, Plain, Wiring};
@@ -22,11 +23,9 @@ use braidnet_stream::{
     Buckets, Claims, Cluster, ConnectionId, Control, Direction, ModuleId, Next, Processor, Reserve,
     Tail, Verb,
 };
-use braidnet_tcp::Setting;
 use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::time::{Duration, Instant};
 use core::mem;
-use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -198,74 +197,6 @@ impl Stack {
     /// If the port is 0 or listened on already.
     pub fn listen(&mut self, port: u16, backlog: u32) -> Result<(), ListenError> {
         self.listeners.listen(None, port, backlog)
-    }
-
-    /// Opens a connection to `to`, with the next turn, whose time is that of the SYN; [`Event::Connected`] or
-    /// [`Event::Closed`] says how it went.
-    ///
-    /// # Errors
-    /// If no other host can have that address, no source port is left, or no room for another connection.
-    pub fn connect(&mut self, to: SocketAddr) -> Result<Connection, ConnectError> {
-        self.connect_set(to, &[])
-    }
-
-    fn connect_set(
-        &mut self,
-        to: SocketAddr,
-        settings: &[Setting],
-    ) -> Result<Connection, ConnectError> {
-        if matches!(to.ip(), IpAddr::V6(_)) {
-            return Err(ConnectError::NotIpv4);
-        }
-        for _ in FIRST_EPHEMERAL..=u16::MAX {
-            let port = self.next_port;
-            self.next_port = port.checked_add(1).unwrap_or(FIRST_EPHEMERAL);
-            let tuple = Tuple {
-                local: self.local,
-                remote: to.ip().into(),
-                local_port: port,
-                remote_port: to.port(),
-            };
-            if let Some(connection) = self.try_connect(tuple, settings)? {
-                return Ok(connection);
-            }
-        }
-        Err(ConnectError::NoPort)
-    }
-
-    /// `None` if the tuple is taken, or its bucket full.
-    fn try_connect(
-        &mut self,
-        tuple: Tuple,
-        settings: &[Setting],
-    ) -> Result<Option<Connection>, ConnectError> {
-        if !self.interface.is_peer(&tuple.remote) {
-            return Err(ConnectError::NoPeer);
-        }
-        let (bucket, _) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
-        let message = {
-            let pool = self.cluster.pool();
-            let control = Control::new(Verb::Connect)
-                .detail(Control::HELD)
-                .tuple(tuple);
-            control.message(unopened(bucket), pool)
-        };
-        let Some(message) = message else {
-            return Err(ConnectError::NoMemory);
-        };
-        self.endpoints.opened = None;
-        self.pass_alone(message);
-        match self.endpoints.opened {
-            Some(Ok(connection)) => {
-                for setting in settings {
-                    self.set(connection, *setting);
-                }
-                self.ask(connection, Control::new(Verb::Start));
-                Ok(Some(connection))
-            }
-            Some(Err(Control::NO_MEMORY)) => Err(ConnectError::NoMemory),
-            Some(Err(_)) | None => Ok(None),
-        }
     }
 
     /// Copies `bytes` into the connection's send buffer, as many as it has room for; they leave with the next turn. How

@@ -191,6 +191,10 @@ const WORK: &[&str] = &[
     "tcp.cookies_sent",
     "tcp.cookies_taken",
     "tcp.data_segments_in",
+    "tcp.fast_open_accepted",
+    "tcp.fast_open_asked",
+    "tcp.fast_open_cookies",
+    "tcp.fast_open_taken",
     "tcp.opened",
     "tcp.out_of_order",
     "tcp.path_black_holes",
@@ -327,7 +331,7 @@ mod tests {
         ("stream", "poisoned"),
         (
             "tcp",
-            "accept_queue_full bad_address cookies_awaited cookies_limited cookies_spent cookies_wrong no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_doubted report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
+            "accept_queue_full bad_address cookies_awaited cookies_limited cookies_spent cookies_wrong fast_open_cookies_wrong fast_open_forgotten fast_open_limited fast_open_paused fast_open_refused fast_open_reset fast_open_unanswered no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_doubted report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
         ),
         (
             "udp",

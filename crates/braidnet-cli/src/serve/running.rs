@@ -8,6 +8,7 @@ use braidnet::device::Device;
 use braidnet::device::capture::Capture;
 use braidnet::device::impair::Impairment;
 use braidnet::device::tun::{TunConfig, TunDevice};
+use braidnet::tcp::Setting;
 use braidnet::{Server, ServerBuilder, StackConfig, StackError};
 use braidnet_service::http::{FileThreads, Files};
 use braidnet_service::meter::Meter;
@@ -200,6 +201,7 @@ fn stack(setup: &Setup) -> StackConfig {
     config.tcp.path_probing = setup.path_probing;
     config.tcp.time_to_live = setup.ttl;
     config.tcp.differentiated_services = setup.dscp;
+    Setting::FastOpen(setup.fast_open).apply(&mut config.tcp);
     // The services send whole messages, whose last bytes are not to wait for company.
     config.tcp.nagle = false;
     config

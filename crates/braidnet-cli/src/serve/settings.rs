@@ -132,6 +132,10 @@ pub struct Settings {
     /// Differentiated Services Code Point of packets of connections, 0 to 63 (RFC 2474) [default: 0]
     #[arg(long, value_name = "NUMBER")]
     pub dscp: Option<u8>,
+    /// Let data on a SYN open a connection before its handshake is over (RFC 7413), at most so many on one port at a time; clients need a cookie
+    /// [default: 0, which is none]
+    #[arg(long, value_name = "N")]
+    pub fast_open: Option<u32>,
 }
 
 impl Settings {
@@ -198,6 +202,7 @@ impl Settings {
             path_probing: self.path_probing.or(file.path_probing),
             ttl: self.ttl.or(file.ttl),
             dscp: self.dscp.or(file.dscp),
+            fast_open: self.fast_open.or(file.fast_open),
         }
     }
 }
@@ -223,6 +228,7 @@ pub struct Setup {
     pub path_probing: PathProbing,
     pub ttl: u8,
     pub dscp: u8,
+    pub fast_open: u32,
 }
 
 /// A service on a port.
@@ -325,6 +331,7 @@ impl Setup {
             path_probing: settings.path_probing.unwrap_or_default(),
             ttl: settings.ttl.unwrap_or(DEFAULT_TTL),
             dscp: settings.dscp.unwrap_or(0),
+            fast_open: settings.fast_open.unwrap_or_default(),
         })
     }
 }

@@ -246,6 +246,7 @@ mod tests {
             mtu: 1500,
             connections_per_bucket: 1,
             listening: Default::default(),
+            fast_opening: Default::default(),
             isn_secret: [3, 4],
         };
         let mut stream = StreamBuilder::new();

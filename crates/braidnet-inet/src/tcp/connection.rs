@@ -1,6 +1,7 @@
 //! One connection: the engine, what it has to send, and what the head has been told.
 
 use super::after::HEADROOM;
+use super::fast_open::EarlyPlace;
 use super::listen::{Listener, Place};
 use super::send_queue::{Room, SendQueue};
 use super::{NO_BUFFER, NOT_SENDABLE, RETRANSMITTED, SEGMENTS_OUT};
@@ -32,6 +33,8 @@ pub(super) struct Connection {
     /// In its listener's queue of those that are half-open, then of those that are not accepted yet; given back when the
     /// application says that it has it, or with the connection.
     pub(super) place: Option<Place>,
+    /// Among its listener's connections that data have opened, as long as its handshake is not over.
+    pub(super) early: Option<EarlyPlace>,
     /// The head knows of it.
     pub(super) announced: bool,
     /// Its share of the stack's memory, given back with it.

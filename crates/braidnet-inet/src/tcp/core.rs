@@ -384,6 +384,9 @@ impl Tcp {
     #[cold]
     pub(super) fn gone(&self, slot: usize, why: u32, table: &mut Table, cx: &mut Context<'_>) {
         if let Some(mut connection) = table.remove(slot) {
+            if why != Control::CLOSED {
+                self.heed_failure(&mut connection, why, cx);
+            }
             self.end(&mut connection, why, table, cx);
         }
     }

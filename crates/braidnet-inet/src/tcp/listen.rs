@@ -3,6 +3,7 @@
 //! Listeners are few, change rarely and are asked only when a SYN arrives: a published snapshot that one owner replaces.
 //! Their limits hold for the whole stack, so the counts are atomic and shared.
 
+use super::fast_open::Early;
 use super::repeats::Repeats;
 use super::spent::Spent;
 use super::{ACCEPT_QUEUE_FULL, COOKIES_LIMITED, SYN_QUEUE_FULL};
@@ -39,6 +40,8 @@ pub struct Listener {
     cookies_at: AtomicU64,
     /// Until when ACKs may bring cookies back, in nanoseconds.
     cookies_until: AtomicU64,
+    /// Connections that data have opened before their handshake was over.
+    pub(super) early: Early,
 }
 
 /// What a listener does with those who ask for a connection while it has no room for another half-open one.
@@ -118,6 +121,7 @@ impl Listeners {
                     engine: ArcSwapOption::empty(),
                     cookies_at: AtomicU64::new(0),
                     cookies_until: AtomicU64::new(0),
+                    early: Early::default(),
                 }));
             }
             all
@@ -286,6 +290,11 @@ impl Place {
     /// If that queue is full, its name.
     pub(super) fn established(&self) -> Result<Place, Counter> {
         Place::take(self.listener.clone(), Queue::Accept).ok_or(ACCEPT_QUEUE_FULL)
+    }
+
+    /// Whose it is.
+    pub(super) fn listener(&self) -> &Arc<Listener> {
+        &self.listener
     }
 
     /// A place in the accept queue for a connection of which nothing was kept before.

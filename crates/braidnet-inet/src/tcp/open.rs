@@ -3,6 +3,7 @@
 use super::after::HEADROOM;
 use super::connection::{Connection, Deliver, Segment};
 use super::core::counter_of;
+use super::fast_open::Judged;
 use super::listen::{Listener, Place};
 use super::send_queue::SendQueue;
 use super::table::Table;
@@ -42,6 +43,9 @@ impl Tcp {
         let Some(connection) = table.connection(slot) else {
             return;
         };
+        if connection.early.is_some() {
+            return self.segment_while_early(slot, segment, table, cx);
+        }
         if let Some(listener) = connection.doubts(&header).cloned() {
             let (tuple, next) = (connection.tuple, connection.tcb.status().rcv_nxt);
             match self.bring(&listener, &header, &tuple, cx) {
@@ -85,6 +89,7 @@ impl Tcp {
             cx.up(connection.connected(carrier, place));
         }
         if let Some(connection) = table.connection(slot) {
+            self.heed_fast_opened(connection, cx);
             let mut sink = Deliver {
                 id: connection.id,
                 delivered: &mut connection.delivered,
@@ -301,9 +306,6 @@ impl Tcp {
         cx: &mut Context<'_>,
     ) {
         let arrival = syn.note::<Arrival>();
-        if syn.total_len() > 0 {
-            cx.drop(syn, counter_of(DropReason::TextOnSyn));
-        }
         let now = cx.now();
         let iss = isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
         let iss = used.map_or(iss, |used| iss.latest(used));
@@ -315,14 +317,27 @@ impl Tcp {
         tcb.share_growth(&self.growth);
         self.know_path(&mut tcb, &arrival.tuple.remote, now);
         let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
-            return cx.count(NO_MEMORY, 1);
+            return cx.drop(syn, NO_MEMORY);
+        };
+        let early = match self.judge_fast_open(&place, engine, (&arrival, syn.total_len()), cx) {
+            Judged::Plain => None,
+            Judged::Give(cookie) => {
+                tcb.give_cookie(cookie);
+                None
+            }
+            Judged::Open(early) => Some(early),
         };
         let slot = table.insert(arrival.hash, arrival.tuple, |id| Connection {
             place: Some(place),
             ..fresh(id, (arrival.tuple, arrival.hash), tcb, charge)
         });
-        if slot.and_then(|slot| table.touch(slot)).is_none() {
-            cx.count(TABLE_FULL, 1);
+        let Some(slot) = slot.filter(|slot| table.touch(*slot).is_some()) else {
+            return cx.drop(syn, TABLE_FULL);
+        };
+        match early {
+            Some(early) => self.open_early(slot, syn, early, table, cx),
+            None if syn.total_len() > 0 => cx.drop(syn, counter_of(DropReason::TextOnSyn)),
+            None => {}
         }
     }
 
@@ -340,10 +355,13 @@ impl Tcp {
         let (bucket, hash) = self.flows.bucket_of(&tuple, PROTOCOL);
         let (control, id) = match self.open_for(tuple, (bucket, hash), table, cx) {
             Ok(id) => {
-                if call.detail != Control::HELD {
+                if ![Control::HELD, Control::HELD_WITH_DATA].contains(&call.detail) {
                     table.touch(id.slot());
                 }
-                (Control::new(Verb::Opening), id)
+                match call.detail {
+                    Control::HELD_WITH_DATA => (self.ask_fast_open(id.slot(), table, cx), id),
+                    _ => (Control::new(Verb::Opening), id),
+                }
             }
             Err(reason) => {
                 cx.count(reason, 1);
@@ -454,6 +472,7 @@ fn fresh(
         worthwhile,
         delivered: 0,
         place: None,
+        early: None,
         announced: false,
         _charge: charge,
     }

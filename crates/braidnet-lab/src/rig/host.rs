@@ -176,6 +176,7 @@ fn tcp_config(config: &TtcpConfig) -> TcpConfig {
         // Twice the even share, and some.
         connections_per_bucket: config.connections * 2 / (buckets(config) as usize - 1) + 32,
         listening: Default::default(),
+        fast_opening: Default::default(),
         isn_secret: [1, 2],
     }
 }

@@ -336,6 +336,7 @@ fn plan(setup: &Setup, recorder: Recorder, device: impl Device + 'static) -> Pla
         mtu: MTU,
         connections_per_bucket: 100,
         listening: Default::default(),
+        fast_opening: Default::default(),
         isn_secret: [7, 8],
     };
     let tcp = Tcp::new(tcp, flows);

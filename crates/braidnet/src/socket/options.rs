@@ -45,6 +45,9 @@ pub enum SocketOption {
     /// Whether the length of segments that the path carries is found out by trying (RFC 4821). Linux has it for all sockets only, as
     /// `tcp_mtu_probing`: no number stands for it.
     PathProbing(PathProbing),
+    /// How many connections of a listener may be open by data on their SYN and not have ended their handshake (`TCP_FASTOPEN`; RFC 7413 §4.2);
+    /// with 0, none is opened so.
+    FastOpen(u32),
 }
 
 /// An option, without a value.
@@ -82,10 +85,12 @@ pub enum OptionName {
     Ecn,
     /// [`SocketOption::PathProbing`].
     PathProbing,
+    /// [`SocketOption::FastOpen`].
+    FastOpen,
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/in.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 14] = [
+const NUMBERS: [(i32, i32, OptionName); 15] = [
     (0, 1, OptionName::DifferentiatedServices),
     (0, 2, OptionName::TimeToLive),
     (1, 2, OptionName::ReuseAddress),
@@ -100,6 +105,7 @@ const NUMBERS: [(i32, i32, OptionName); 14] = [
     (6, 5, OptionName::KeepInterval),
     (6, 6, OptionName::KeepCount),
     (6, 18, OptionName::UserTimeout),
+    (6, 23, OptionName::FastOpen),
 ];
 
 impl OptionName {
@@ -184,6 +190,7 @@ impl Options {
             SocketOption::DifferentiatedServices(_) => return Err(SocketError::Invalid),
             SocketOption::Ecn(mode) => Setting::Ecn(mode),
             SocketOption::PathProbing(probing) => Setting::PathProbing(probing),
+            SocketOption::FastOpen(pending) => Setting::FastOpen(pending),
         };
         setting.apply(&mut self.engine);
         Ok(Some(setting))
@@ -211,6 +218,8 @@ impl Options {
             }
             OptionName::Ecn => SocketOption::Ecn(self.engine.ecn),
             OptionName::PathProbing => SocketOption::PathProbing(self.engine.path_probing),
+            OptionName::FastOpen if !self.engine.fast_open.listens() => SocketOption::FastOpen(0),
+            OptionName::FastOpen => SocketOption::FastOpen(self.engine.fast_open_pending),
         }
     }
 
@@ -231,6 +240,10 @@ impl Options {
             Setting::DifferentiatedServices(own.differentiated_services),
             Setting::Ecn(own.ecn),
             Setting::PathProbing(own.path_probing),
+            Setting::FastOpen(match own.fast_open.listens() {
+                true => own.fast_open_pending,
+                false => 0,
+            }),
         ];
         let differs = |setting: &Setting| {
             let mut told = *common;
@@ -298,6 +311,7 @@ mod tests {
                 OptionName::PathProbing,
                 SocketOption::PathProbing(PathProbing::Off),
             ),
+            (OptionName::FastOpen, SocketOption::FastOpen(9)),
         ];
         for (name, value) in rows {
             assert_ne!(options.get(name), value);

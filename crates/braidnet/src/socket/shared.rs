@@ -154,6 +154,28 @@ impl Shared {
         })
     }
 
+    /// [`Sockets::connect_with`]: where the bytes travel with the SYN it does not block, and else until they are sent behind the handshake.
+    ///
+    /// # Errors
+    /// As that, and [`SocketError::WouldBlock`] if `at_most` has passed first.
+    pub fn connect_with(
+        &self,
+        socket: Socket,
+        to: SocketAddr,
+        bytes: &[u8],
+        at_most: Option<Duration>,
+    ) -> Result<usize, SocketError> {
+        match self.with(|sockets| sockets.connect_with(socket, to, bytes)) {
+            Err(SocketError::InProgress) => {}
+            result => return result,
+        }
+        self.blocking(at_most, |sockets| match sockets.connect(socket, to) {
+            Err(SocketError::Already) => Err(SocketError::WouldBlock),
+            result => result,
+        })?;
+        self.send(socket, bytes, at_most)
+    }
+
     /// [`Sockets::recv`], blocking until something has come or nothing more will.
     ///
     /// # Errors

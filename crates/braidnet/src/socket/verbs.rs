@@ -128,13 +128,38 @@ impl Sockets {
     /// # Errors
     /// As said, and if the socket listens, no port or room is left, or the address is an IPv6 one.
     pub fn connect(&mut self, socket: Socket, to: SocketAddr) -> Result<(), SocketError> {
+        self.begin(socket, to, None).map(|_| ())
+    }
+
+    /// The same with bytes that travel with the SYN (`MSG_FASTOPEN`; RFC 7413), as many as there is room for: how many, and that the
+    /// connection is being opened. As on Linux, none are taken where they could not, which is so until the server is known to take
+    /// such, and the answer is [`SocketError::InProgress`]: they are to be [sent](Sockets::send) once it is open.
+    ///
+    /// # Errors
+    /// As said, and as [`connect`](Sockets::connect).
+    pub fn connect_with(
+        &mut self,
+        socket: Socket,
+        to: SocketAddr,
+        bytes: &[u8],
+    ) -> Result<usize, SocketError> {
+        self.begin(socket, to, Some(bytes))
+    }
+
+    /// How many bytes the connection begins with, if any.
+    fn begin(
+        &mut self,
+        socket: Socket,
+        to: SocketAddr,
+        bytes: Option<&[u8]>,
+    ) -> Result<usize, SocketError> {
         let entry = self.table.get(socket)?;
         match entry.role {
             Role::Idle => {}
             Role::Opening(..) => return Err(SocketError::Already),
             Role::Open(..) if !mem::replace(&mut entry.is_known_open, true) => {
                 // It is over already, and has not been asked since.
-                return entry.error.take().map_or(Ok(()), Err);
+                return entry.error.take().map_or(Ok(0), Err);
             }
             Role::Open(..) => return Err(SocketError::Connected),
             Role::Listening(_) => return Err(SocketError::Connected),
@@ -153,7 +178,7 @@ impl Sockets {
         }
         let settings = entry.options.settings(&self.common);
         let (from, cork) = (entry.bound, entry.options.cork);
-        let connection = self.stack.connect_from(from, to, &settings)?;
+        let (connection, sent) = self.stack.connect_from(from, to, &settings, bytes)?;
         self.stack.cork(connection, cork);
         let tuple = self.stack.tuple(connection).unwrap_or_default();
         self.by_connection.insert(connection, socket);
@@ -161,7 +186,10 @@ impl Sockets {
         entry.role = Role::Opening(connection, tuple);
         entry.error = None;
         self.note_change(socket);
-        Err(SocketError::InProgress)
+        match sent {
+            0 => Err(SocketError::InProgress),
+            sent => Ok(sent),
+        }
     }
 
     /// Takes bytes to send, as many as there is room for; how many.

@@ -1,5 +1,6 @@
 //! What [sockets](crate::socket) ask of a stack beyond what its owner does.
 
+use super::opening::{FirstData, Opening};
 use super::{Connection, FIRST_EPHEMERAL, Stack};
 use crate::endpoint::Phase;
 use crate::error::{CloseReason, ConnectError, ReceiveError};
@@ -92,13 +93,20 @@ impl Stack {
         self.listeners.stop(address, port);
     }
 
-    /// [`Stack::connect`] from this address and port, if any, for a connection that is set like this.
+    /// [`Stack::connect`] from this address and port, if any, for a connection that is set like this, with bytes that are to travel with the
+    /// SYN, if any. If they do, it takes as many as fit, and else none; how many.
     pub(crate) fn connect_from(
         &mut self,
         from: Option<(Address, u16)>,
         to: SocketAddr,
         settings: &[Setting],
-    ) -> Result<Connection, ConnectError> {
+        bytes: Option<&[u8]>,
+    ) -> Result<(Connection, usize), ConnectError> {
+        let data = bytes.map(|bytes| FirstData {
+            bytes,
+            with_syn_only: true,
+        });
+        let opening = Opening { settings, data };
         let unbound = from.filter(|(address, _)| !address.is_unspecified());
         let local = unbound.map_or(self.local, |(address, _)| address);
         match from {
@@ -109,10 +117,10 @@ impl Stack {
                     local_port,
                     remote_port: to.port(),
                 };
-                self.try_connect(tuple, settings)?
+                self.try_connect(tuple, opening)?
                     .ok_or(ConnectError::NoPort)
             }
-            None => self.connect_set(to, settings),
+            None => self.connect_as(to, opening),
         }
     }
 

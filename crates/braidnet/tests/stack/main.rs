@@ -7,12 +7,14 @@
 //! | how connections begin and end | [`lives`] |
 //! | bytes, windows, bad wires | [`bytes`] |
 //! | datagrams | [`datagrams`] |
+//! | data on SYNs | [`fast_open`] |
 //! | memory that is used up | [`memory`] |
 //! | when turns are due, and on which thread | [`turns`] |
 
 mod accepting;
 mod bytes;
 mod datagrams;
+mod fast_open;
 mod lives;
 mod memory;
 mod pair;

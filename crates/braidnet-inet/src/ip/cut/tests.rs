@@ -45,6 +45,7 @@ fn stack_locked(interface: Interface, leaves_checksums: bool, locks: TcpLocks) -
             mtu: MTU,
             connections_per_bucket: 1,
             listening: Default::default(),
+            fast_opening: Default::default(),
             isn_secret: [1, 2],
         };
         let tcp = Tcp::new(config, flows);

@@ -35,6 +35,7 @@ impl World {
             mtu: MTU,
             connections_per_bucket: 16,
             listening: Default::default(),
+            fast_opening: Default::default(),
             isn_secret: [3, 4],
         };
         let tcp = Tcp::new(config, flows);

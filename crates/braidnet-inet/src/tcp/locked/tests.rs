@@ -31,6 +31,7 @@ fn stack(locks: TcpLocks) -> Stack {
             mtu: MTU,
             connections_per_bucket: 4,
             listening: Default::default(),
+            fast_opening: Default::default(),
             isn_secret: [3, 4],
         };
         let tcp = Tcp::new(config, flows);
