@@ -50,6 +50,9 @@ pub enum Call {
     Listen(u32),
     /// Begins to open a connection, from the host's address and port.
     Connect,
+    /// Begins to open a connection with so many bytes, which travel with the SYN if the peer is known to take them, and are not taken
+    /// otherwise.
+    ConnectWith(usize),
     /// Accepts a connection.
     Accept,
     /// Sends so many bytes.
@@ -99,6 +102,9 @@ pub enum Choice {
     Ecn,
     /// The same, and marks are counted where both sides can.
     AccurateEcn,
+    /// How many connections of a listener may be open by data on their SYN and not have ended their handshake. Linux has it for every listener
+    /// here, and as many as its backlog.
+    FastOpen(u32),
 }
 
 /// What a call answers.
@@ -137,6 +143,12 @@ pub mod calls {
     }
     pub fn connect() -> Call {
         Call::Connect
+    }
+    pub fn connect_with(bytes: usize) -> Call {
+        Call::ConnectWith(bytes)
+    }
+    pub fn fast_open(pending: u32) -> Call {
+        Call::Set(Choice::FastOpen(pending))
     }
     pub fn accept() -> Call {
         Call::Accept

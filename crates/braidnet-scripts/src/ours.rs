@@ -6,7 +6,7 @@ use braidnet::device::{Capabilities, Device, QueuePair, memory};
 use braidnet::message::{Arena, Pool, Run};
 use braidnet::socket::{How, Readiness, Socket, SocketError, SocketOption, Sockets};
 use braidnet::stream::Next;
-use braidnet::tcp::EcnMode;
+use braidnet::tcp::{EcnMode, FastOpen};
 use braidnet::{Instant, StackConfig};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -43,11 +43,12 @@ impl Default for Ours {
 }
 
 impl Ours {
-    /// A stack as it ships, on a wire with an MTU of 1,500 bytes.
+    /// A stack as it ships, on a wire with an MTU of 1,500 bytes, but that data may travel with its SYNs, as with Linux's.
     pub fn new() -> Ours {
         let mut config = StackConfig::new(HOST.ip().to_owned().into());
         config.buckets = 2;
         config.memory_bytes = 16 << 20;
+        config.tcp.fast_open = FastOpen::Connect;
         let (near, far) = memory::wire(Capabilities::ip(1500), 1024);
         let sockets = Sockets::new(&config, near).expect("the configuration makes sense");
         let mut queues = Box::new(far).open().expect("a device in memory opens");
@@ -113,6 +114,9 @@ impl Ours {
                 self.listener = self.connection.take();
             }
             Call::Connect => sockets.connect(socket, SocketAddr::V4(PEER))?,
+            Call::ConnectWith(_) => {
+                number = sockets.connect_with(socket, SocketAddr::V4(PEER), bytes)? as i64;
+            }
             Call::Accept => self.connection = Some(sockets.accept(socket)?.0),
             Call::Send(_) => number = sockets.send(socket, bytes)? as i64,
             Call::Recv(most) | Call::Peek(most) => {
@@ -126,7 +130,10 @@ impl Ours {
             }
             Call::ShutdownWrite => sockets.shutdown(socket, How::Write)?,
             Call::ShutdownRead => sockets.shutdown(socket, How::Read)?,
-            Call::Close => sockets.close(socket)?,
+            Call::Close => {
+                sockets.close(socket)?;
+                self.connection = None;
+            }
             Call::CloseListener => sockets.close(socket)?,
             Call::Error => {
                 if let Some(error) = sockets.take_error(socket)? {
@@ -180,6 +187,7 @@ fn options(choice: Choice) -> Vec<SocketOption> {
         }
         Choice::Ecn => vec![SocketOption::Ecn(EcnMode::On)],
         Choice::AccurateEcn => vec![SocketOption::Ecn(EcnMode::Accurate)],
+        Choice::FastOpen(pending) => vec![SocketOption::FastOpen(pending)],
     }
 }
 

@@ -1,6 +1,6 @@
 //! IPv4 packets with TCP in them, made and read the slow and obvious way, so that nothing of the stack judges itself.
 
-use crate::segment::{Damage, Segment, Timestamps, flag};
+use crate::segment::{Cookie, Damage, Segment, Timestamps, flag};
 use crate::segment::{Options, Said};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -24,6 +24,7 @@ pub(crate) struct Packet {
     pub(crate) sack_permitted: bool,
     pub(crate) timestamps: Option<(u32, u32)>,
     pub(crate) sack: Vec<(u32, u32)>,
+    pub(crate) fast_open: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -36,6 +37,17 @@ pub(crate) struct Bases {
     pub(crate) host: Option<u32>,
     /// What the host's last timestamp was.
     pub(crate) host_ts: u32,
+    /// The cookie that it gave last, in as many bytes.
+    pub(crate) cookie: ([u8; 16], usize),
+}
+
+impl Bases {
+    /// The host has given this cookie.
+    pub(crate) fn keep_cookie(&mut self, cookie: &[u8]) {
+        let len = cookie.len().min(self.cookie.0.len());
+        self.cookie.0[..len].copy_from_slice(&cookie[..len]);
+        self.cookie.1 = len;
+    }
 }
 
 /// The byte that stands at a place of a stream: of the peer's or the host's.
@@ -46,6 +58,11 @@ pub(crate) fn content(at: i64) -> u8 {
 /// Bytes from `at` on.
 pub(crate) fn contents(at: i64, len: usize) -> Vec<u8> {
     (at..at + len as i64).map(content).collect()
+}
+
+/// The place of a segment's first byte: behind its SYN, if it has one.
+pub(crate) fn first_place(flags: u8, seq: i64) -> i64 {
+    seq + i64::from(flags & flag::SYN != 0)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -86,7 +103,7 @@ pub(crate) fn build(
     to: SocketAddrV4,
 ) -> Vec<u8> {
     let options = option_bytes(&segment.options, bases);
-    let payload = contents(segment.seq, segment.len);
+    let payload = contents(first_place(segment.flags, segment.seq), segment.len);
     let offset = match segment.damage {
         Damage::DataOffset(words) => words,
         _ => (5 + options.len() / 4) as u8,
@@ -152,6 +169,18 @@ fn option_bytes(options: &Options, bases: Bases) -> Vec<u8> {
             bytes.extend(base.wrapping_add(*edge as u32).to_be_bytes());
         }
     }
+    if let Said::There(cookie) = &options.fast_open {
+        let cookie = match cookie {
+            Cookie::Bytes(bytes) => bytes.as_slice(),
+            Cookie::OfHost => &bases.cookie.0[..bases.cookie.1],
+        };
+        bytes.extend([34, 2 + cookie.len() as u8]);
+        bytes.extend(cookie);
+        // Filled up by what is no option.
+        while !bytes.len().is_multiple_of(4) {
+            bytes.push(1);
+        }
+    }
     bytes.extend(&options.raw);
     while !bytes.len().is_multiple_of(4) {
         bytes.push(0);
@@ -201,6 +230,7 @@ impl Packet {
             sack_permitted: false,
             timestamps: None,
             sack: Vec::new(),
+            fast_open: None,
             payload: tcp.get(offset..)?.to_vec(),
         };
         packet.read_options(tcp.get(20..offset)?)?;
@@ -224,6 +254,7 @@ impl Packet {
                                 self.sack.push((word(block, 0)?, word(block, 4)?));
                             }
                         }
+                        (34, 2..) => self.fast_open = Some(option[2..].to_vec()),
                         (_, 0 | 1) => return None,
                         _ => {}
                     }
@@ -273,6 +304,10 @@ impl Packet {
                             })
                             .collect(),
                     ),
+                },
+                fast_open: match &self.fast_open {
+                    None => Said::Nothing,
+                    Some(bytes) => Said::There(Cookie::Bytes(bytes.clone())),
                 },
                 raw: Vec::new(),
             },

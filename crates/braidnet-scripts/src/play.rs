@@ -4,7 +4,7 @@ use crate::Script;
 use crate::exchange::{Details, Failure, Happening};
 use crate::host::{Answer, Call, Host};
 use crate::packet::{self, Bases, Packet};
-use crate::segment::{self, ANY, Said, Segment, flag};
+use crate::segment::{self, ANY, Cookie, Said, Segment, flag};
 use std::time::Duration;
 
 /// A script that is being played.
@@ -104,6 +104,9 @@ impl<'a> Play<'a> {
         if let Some((value, _)) = packet.timestamps {
             self.bases.host_ts = value;
         }
+        if let Some(cookie) = &packet.fast_open {
+            self.bases.keep_cookie(cookie);
+        }
         self.last = at;
         Ok(())
     }
@@ -139,7 +142,7 @@ impl<'a> Play<'a> {
         };
         self.pass(&line)?;
         let bytes = match call {
-            Call::Send(len) => packet::contents(1 + self.sent as i64, len),
+            Call::Send(len) | Call::ConnectWith(len) => packet::contents(1 + self.sent as i64, len),
             _ => Vec::new(),
         };
         let answer = self.host.call(&call, &bytes);
@@ -180,6 +183,7 @@ impl<'a> Play<'a> {
     pub fn renewed(&mut self) {
         self.bases.host = None;
         self.bases.host_ts = 0;
+        (self.sent, self.received) = (0, 0);
     }
 
     /// The end: nothing more leaves.
@@ -206,7 +210,7 @@ impl<'a> Play<'a> {
             Answer::Bytes(bytes) => bytes.len() as i64,
         };
         let wanted = match (call, wanted) {
-            (Call::Send(len), None) => Some(*len as i64),
+            (Call::Send(len) | Call::ConnectWith(len), None) => Some(*len as i64),
             (Call::Error, None) => Some(0),
             _ => wanted,
         };
@@ -224,7 +228,7 @@ impl<'a> Play<'a> {
                 self.received += bytes.len();
             }
         }
-        if let Call::Send(_) = call {
+        if let Call::Send(_) | Call::ConnectWith(_) = call {
             self.sent += number as usize;
         }
         Ok(())
@@ -318,7 +322,8 @@ impl<'a> Play<'a> {
         if expected.ttl.is_some() && expected.ttl != found.ttl {
             return Some("its TTL".to_owned());
         }
-        if packet.payload != packet::contents(found.seq, found.len) {
+        let first = packet::first_place(found.flags, found.seq);
+        if packet.payload != packet::contents(first, found.len) {
             return Some("its bytes are not what was sent".to_owned());
         }
         self.differs_in_options(expected, packet)
@@ -349,6 +354,14 @@ impl<'a> Play<'a> {
                 said.timestamps
                     .admits(packet.timestamps.as_ref(), |said, (_, echo)| {
                         said.echo == *echo
+                    }),
+            ),
+            (
+                "cookie",
+                said.fast_open
+                    .admits(packet.fast_open.as_ref(), |said, found| match said {
+                        Cookie::Bytes(bytes) => bytes == found,
+                        Cookie::OfHost => !found.is_empty(),
                     }),
             ),
             (

@@ -59,8 +59,18 @@ pub(crate) struct Options {
     pub(crate) timestamps: Said<Timestamps>,
     /// Left and right edges, relative to whoever sent the data.
     pub(crate) sack: Said<Vec<(i64, i64)>>,
+    pub(crate) fast_open: Said<Cookie>,
     /// More bytes, as they stand.
     pub(crate) raw: Vec<u8>,
+}
+
+/// What a Fast Open option carries (RFC 7413 §4.1.1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Cookie {
+    /// These bytes; none in a request.
+    Bytes(Vec<u8>),
+    /// What the host has given; in an expected segment, any that it gives.
+    OfHost,
 }
 
 /// What a script says of an option.
@@ -334,6 +344,32 @@ impl Segment {
         self
     }
 
+    fn fast_open(mut self, cookie: Cookie) -> Segment {
+        self.options.fast_open = Said::There(cookie);
+        self
+    }
+
+    /// With this cookie.
+    pub fn cookie(self, bytes: &[u8]) -> Segment {
+        self.fast_open(Cookie::Bytes(bytes.to_vec()))
+    }
+
+    /// With a request for a cookie.
+    pub fn asks_for_cookie(self) -> Segment {
+        self.cookie(&[])
+    }
+
+    /// Expected: with a cookie of the host's. Arriving: with that which it gave last.
+    pub fn cookie_of_host(self) -> Segment {
+        self.fast_open(Cookie::OfHost)
+    }
+
+    /// Without a Fast Open option.
+    pub fn no_cookie(mut self) -> Segment {
+        self.options.fast_open = Said::Absent;
+        self
+    }
+
     /// Arriving: with these bytes as further options, filled up with zeros to whole words.
     pub fn raw_options(mut self, bytes: &[u8]) -> Segment {
         self.options.raw = bytes.to_vec();
@@ -418,6 +454,12 @@ impl fmt::Display for Options {
                 .shown(|ts| format!(" val {} ecr {}", ts.value, ts.echo)),
         );
         say("sack", self.sack.shown(|blocks| format!(" {blocks:?}")));
+        let shown = |cookie: &Cookie| match cookie {
+            Cookie::Bytes(bytes) if bytes.is_empty() => "?".to_owned(),
+            Cookie::Bytes(bytes) => format!(" {bytes:02x?}"),
+            Cookie::OfHost => " of the host's".to_owned(),
+        };
+        say("cookie", self.fast_open.shown(shown));
         if !self.raw.is_empty() {
             all.push(format!("{:02x?}", self.raw));
         }

@@ -33,7 +33,7 @@ pub enum Setting {
     Ecn(EcnMode),
     /// [`Config::path_probing`]; at any time.
     PathProbing(PathProbing),
-    /// [`Config::fast_open_pending`], and that the listener [uses](FastOpen::Listen) Fast Open unless it is 0; of a connection it says nothing.
+    /// [`Config::fast_open_pending`], and that the listener [uses](crate::FastOpen::Listen) Fast Open unless it is 0; of a connection it says nothing.
     FastOpen(u32),
 }
 

@@ -30,7 +30,7 @@ pub struct StackConfig {
     pub tcp: braidnet_tcp::Config,
     /// What listeners do when they are full.
     pub listening: Listening,
-    /// What is remembered for Fast Open, which [`tcp`](StackConfig::tcp) turns on.
+    /// What is remembered for Fast Open, which `tcp.fast_open` turns on.
     pub fast_opening: FastOpening,
     /// Most messages that are taken from one place at once.
     pub batch: usize,

@@ -5,6 +5,7 @@ mod closing;
 mod congestion;
 mod data;
 mod ecn;
+mod fast_open;
 mod loss;
 mod opening;
 mod options;
@@ -23,6 +24,7 @@ fn all() -> Vec<Script> {
         loss::SCRIPTS,
         congestion::SCRIPTS,
         ecn::SCRIPTS,
+        fast_open::SCRIPTS,
         closing::SCRIPTS,
         resets::SCRIPTS,
     ];

@@ -28,7 +28,7 @@ impl FastOpenCookie {
     pub fn new(cookie: &[u8]) -> Option<FastOpenCookie> {
         let len = cookie.len();
         let is_cookie = (FastOpenCookie::MIN_LEN..=FastOpenCookie::MAX_LEN).contains(&len);
-        if len != 0 && (!is_cookie || len % 2 != 0) {
+        if len != 0 && (!is_cookie || !len.is_multiple_of(2)) {
             return None;
         }
         let mut bytes = [0; FastOpenCookie::MAX_LEN];

@@ -243,12 +243,11 @@ impl Tcp {
             },
             1,
         );
+        let until = now + self.config.fast_opening.pause;
         let forgotten = match learned {
             Some(server) => self.servers.learn(tuple, server, now),
             // RFC 7413 §4.1.3.1.
-            None => self
-                .servers
-                .note_refusal(tuple, now + self.config.fast_opening.pause, now),
+            None => self.servers.note_refusal(tuple, until, now),
         };
         cx.count(FAST_OPEN_FORGOTTEN, u64::from(forgotten));
     }
