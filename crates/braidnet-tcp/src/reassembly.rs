@@ -215,7 +215,10 @@ impl<P: Payload> Reassembly<P> {
         if let Some(range) = self.ranges.last_mut() {
             range.right = range.right.earliest(end);
         }
-        self.recent.retain(|seq| seq.is_before(end));
+        // What came latest into a range that is cut counts for the rest of it.
+        for seq in &mut self.recent {
+            *seq = seq.earliest(end - 1);
+        }
         self.bytes != before
     }
 
@@ -435,6 +438,18 @@ mod tests {
             blocks(&reassembly, 4),
             [(10, 28), (50, 55), (40, 45), (30, 35)]
         );
+    }
+
+    #[test]
+    fn what_is_cut_is_still_named_in_order() {
+        let mut reassembly = Reassembly::new(100);
+        for (from, to) in [(20, 25), (10, 12), (25, 30)] {
+            reassembly.insert(seq(from), bytes(from, to, 0)).unwrap();
+        }
+        assert!(reassembly.cut(seq(24)));
+        assert_eq!(blocks(&reassembly, 4), [(20, 24), (10, 12)]);
+        assert!(reassembly.cut(seq(15)));
+        assert_eq!(blocks(&reassembly, 4), [(10, 12)]);
     }
 
     /// HOSTILE-INPUT 16.
