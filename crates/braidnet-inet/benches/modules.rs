@@ -59,6 +59,7 @@ impl Bench {
             stream,
             layout,
             ports,
+            ..
         } = Inet::assemble(interface, flows, Transparent);
         ports.bind(PORT).expect("nobody else has bound it");
         let stream = stream.build().expect("the stream is right");

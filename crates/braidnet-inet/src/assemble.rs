@@ -3,10 +3,11 @@
 use crate::arp::{Arp, MAX_NEIGHBOURS, Neighbours};
 use crate::ethernet::{self, Link};
 use crate::flows::Flows;
-use crate::fragments::{self, Fragments};
+use crate::fragments::{self, Fragments, Reassembly};
 use crate::icmp::{self, Icmp};
 use crate::interface::Interface;
 use crate::ip::{self, Ip};
+use crate::live::Live;
 use crate::tcp::locked::LockedTcp;
 use crate::tcp::{Tcp, TcpLocks};
 use crate::udp::{self, Udp, UdpPorts};
@@ -37,6 +38,8 @@ pub struct Inet {
     pub layout: Layout,
     /// The UDP ports that are open.
     pub ports: Arc<UdpPorts>,
+    /// What may be held of datagrams that arrive in fragments; may be set otherwise while the stack runs.
+    pub reassembly: Arc<Live<Reassembly>>,
 }
 
 /// Where the modules of a stack are.
@@ -114,7 +117,8 @@ impl Inet {
         let neighbours = below.as_ref().map(|(_, _, neighbours)| neighbours.clone());
         let ip = stream.module(set(Ip::new(interface.clone(), flows, neighbours)));
         let icmp = stream.module(Icmp::new(interface.clone(), flows));
-        let fragments = stream.module(Fragments::new(interface.reassembly()));
+        let reassembly = Arc::new(Live::new(interface.reassembly()));
+        let fragments = stream.module(Fragments::new(reassembly.clone()));
         let udp = stream.module(Udp::new(interface, flows, ports.clone()));
         let tcp = stream.module(tcp);
 
@@ -149,6 +153,7 @@ impl Inet {
                 tcp,
             },
             ports,
+            reassembly,
         }
     }
 }

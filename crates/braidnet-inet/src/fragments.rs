@@ -17,11 +17,13 @@
 mod table;
 
 use crate::counters::counters;
+use crate::live::Live;
 use crate::notes::{Datagram, Fragment};
 use crate::room::{self, HEADROOM};
 use braidnet_message::{Kind, Message, Pool, Run, Scarcity};
 use braidnet_stream::{BucketId, Context, Direction, Key, Module, Stages, State};
 use braidnet_wire::time::Duration;
+use std::sync::Arc;
 use table::{Effect, Reason, Table};
 
 /// The lower link to IP.
@@ -56,7 +58,7 @@ impl Default for Reassembly {
 
 /// The module.
 pub struct Fragments {
-    limits: Reassembly,
+    limits: Arc<Live<Reassembly>>,
 }
 
 counters! {
@@ -120,8 +122,8 @@ impl From<Reason> for Counted {
 }
 
 impl Fragments {
-    /// Within these limits.
-    pub(crate) fn new(limits: Reassembly) -> Fragments {
+    /// Within these limits, which may change. Where more is held than they allow then, the oldest goes with the next fragment that comes.
+    pub(crate) fn new(limits: Arc<Live<Reassembly>>) -> Fragments {
         Fragments { limits }
     }
 }
@@ -145,7 +147,7 @@ impl Module for Fragments {
 
     fn open(&self, bucket: BucketId) -> Box<dyn State> {
         if bucket == BucketId::DEVICE {
-            Box::new(Table::new(self.limits))
+            Box::new(Table::new(self.limits.clone()))
         } else {
             Box::new(())
         }

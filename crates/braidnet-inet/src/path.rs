@@ -12,13 +12,21 @@ use std::collections::HashMap;
 /// What is remembered of paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Paths {
-    /// Hosts that are remembered: 1,024 by default. Of one more, the path that is about to be forgotten is.
+    /// Hosts that are remembered: 1,024 by default, 1 at least. Of one more, the path that is about to be forgotten is.
     pub hosts: usize,
     /// The shortest packet that a path is believed to have as its longest, in bytes: 552 by default, as Linux has it. Less would multiply segments,
     /// and no link in use has less.
     pub least_mtu: u32,
     /// How long a path is remembered: 10 minutes by default (RFC 1191 §6.3). Then connections try the device's MTU again.
     pub lifetime: Duration,
+}
+
+impl Paths {
+    /// What a path is taken to carry of which somebody says `mtu`: what is said to be less than any does is not believed, nor is
+    /// that nothing is said (RFC 1191 §5: 0, from routers that do not know).
+    pub(crate) fn believed(&self, mtu: u32) -> u32 {
+        mtu.max(self.least_mtu)
+    }
 }
 
 impl Default for Paths {
@@ -33,7 +41,6 @@ impl Default for Paths {
 
 /// The hosts whose paths are shorter than the device's MTU.
 pub(crate) struct PathMtus {
-    limits: Paths,
     /// How many there are: who finds none need not ask further.
     count: AtomicUsize,
     known: Lock<HashMap<Address, Known>>,
@@ -46,18 +53,11 @@ struct Known {
 }
 
 impl PathMtus {
-    pub(crate) fn new(limits: Paths) -> PathMtus {
+    pub(crate) fn new() -> PathMtus {
         PathMtus {
-            limits,
             count: AtomicUsize::new(0),
             known: Lock::new(LockKind::Adaptive, LockClass::Map, HashMap::new()),
         }
-    }
-
-    /// What a path is taken to carry of which somebody says `mtu`: what is said to be less than any does is not believed, nor is
-    /// that nothing is said (RFC 1191 §5: 0, from routers that do not know).
-    pub(crate) fn believed(&self, mtu: u32) -> u32 {
-        mtu.max(self.limits.least_mtu)
     }
 
     /// The longest packet that the path to `remote` carries, if that is known to be less than the device's MTU.
@@ -77,24 +77,31 @@ impl PathMtus {
         })
     }
 
-    /// Remembers that the path to `remote` carries no packet longer than `mtu`; whether another had to be forgotten for it.
-    pub(crate) fn remember(&self, remote: Address, mtu: u32, now: Instant) -> bool {
-        let until = now + self.limits.lifetime;
+    /// Remembers within these limits that the path to `remote` carries no packet longer than `mtu`; how many others had to be forgotten for
+    /// it: more than one where the limits have come down.
+    pub(crate) fn remember(
+        &self,
+        limits: &Paths,
+        (remote, mtu): (Address, u32),
+        now: Instant,
+    ) -> u64 {
+        let until = now + limits.lifetime;
         self.known.with(|known| {
             if let Some(found) = known.get_mut(&remote).filter(|found| found.until > now) {
                 found.mtu = found.mtu.min(mtu);
                 found.until = until;
-                return false;
+                return 0;
             }
-            let is_full = known.len() >= self.limits.hosts && !known.contains_key(&remote);
-            if is_full {
+            known.remove(&remote);
+            let excess = (known.len() + 1).saturating_sub(limits.hosts.max(1));
+            for _ in 0..excess {
                 let oldest = known.iter().min_by_key(|(_, found)| found.until);
                 let oldest = oldest.map(|(address, _)| *address);
                 oldest.and_then(|address| known.remove(&address));
             }
             known.insert(remote, Known { mtu, until });
             self.count.store(known.len(), Ordering::Relaxed);
-            is_full
+            excess as u64
         })
     }
 }
@@ -109,34 +116,47 @@ mod tests {
 
     #[test]
     fn paths_are_remembered_for_a_time_and_only_so_many() {
-        let paths = PathMtus::new(Paths {
+        let mut limits = Paths {
             hosts: 3,
             ..Paths::default()
-        });
+        };
+        let paths = PathMtus::new();
         let at = Instant::from_millis;
         assert_eq!(paths.find(&host(1), at(0)), None);
         for (last, mtu) in [(1, 1400), (2, 1300), (3, 1200)] {
-            assert!(!paths.remember(host(last), mtu, at(u64::from(last))));
+            assert_eq!(
+                paths.remember(&limits, (host(last), mtu), at(u64::from(last))),
+                0
+            );
         }
         // Shorter counts, longer does not; either is news.
-        assert!(!paths.remember(host(1), 1000, at(4)));
-        assert!(!paths.remember(host(2), 1350, at(5)));
+        assert_eq!(paths.remember(&limits, (host(1), 1000), at(4)), 0);
+        assert_eq!(paths.remember(&limits, (host(2), 1350), at(5)), 0);
         assert_eq!(paths.find(&host(1), at(5)), Some(1000));
         assert_eq!(paths.find(&host(2), at(5)), Some(1300));
         // The one that was heard of longest ago makes room.
-        assert!(paths.remember(host(4), 800, at(6)));
+        assert_eq!(paths.remember(&limits, (host(4), 800), at(6)), 1);
         assert_eq!(paths.find(&host(3), at(6)), None);
         assert_eq!(paths.find(&host(1), at(600_003)), Some(1000));
         assert_eq!(paths.find(&host(1), at(600_004)), None);
         assert_eq!(paths.find(&host(4), at(600_005)), Some(800));
         // After its time it may be longer.
-        assert!(!paths.remember(host(4), 1400, at(700_000)));
+        assert_eq!(paths.remember(&limits, (host(4), 1400), at(700_000)), 0);
         assert_eq!(paths.find(&host(4), at(700_001)), Some(1400));
+        // A limit that comes down costs those that were heard of longest ago, with the next that is heard of.
+        for last in [5, 6] {
+            paths.remember(&limits, (host(last), 1000), at(700_000 + u64::from(last)));
+        }
+        limits.hosts = 1;
+        assert_eq!(paths.find(&host(4), at(700_007)), Some(1400));
+        assert_eq!(paths.remember(&limits, (host(7), 900), at(700_007)), 3);
+        let known = [4, 5, 6, 7].map(|last| paths.find(&host(last), at(700_008)));
+        assert_eq!(known, [None, None, None, Some(900)]);
     }
 
     #[test]
     fn what_no_link_has_is_not_believed() {
-        let paths = PathMtus::new(Paths::default());
+        let paths = Paths::default();
         for (said, believed) in [(0, 552), (68, 552), (551, 552), (552, 552), (1400, 1400)] {
             assert_eq!(paths.believed(said), believed);
         }

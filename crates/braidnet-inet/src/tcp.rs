@@ -17,6 +17,7 @@ mod before;
 mod connection;
 mod core;
 mod fast_open;
+mod limits;
 mod listen;
 pub(crate) mod locked;
 mod locks;
@@ -30,15 +31,16 @@ mod table;
 
 pub use after::HEADROOM;
 pub use fast_open::FastOpening;
+pub use limits::{TcpLimits, TcpMemory};
 pub use listen::{ListenError, Listeners, Listening};
 pub use locks::{TcpLocks, UnknownTcpLocks};
 pub use status::{status, statuses};
 
 use crate::flows::Flows;
+use crate::live::Live;
 use crate::path::{PathMtus, Paths};
 use braidnet_message::{Arena, Run};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
-use braidnet_tcp::Allowance;
 use fast_open::Servers;
 use std::sync::Arc;
 use table::Table;
@@ -67,26 +69,21 @@ pub struct Tcp {
     listeners: Arc<Listeners>,
     leaves_checksums: bool,
     one_behind: bool,
-    memory: Arc<Arena>,
-    out_of_order: Arc<Allowance>,
-    growth: Arc<Allowance>,
+    memory: TcpMemory,
+    /// What may be set otherwise while it runs.
+    limits: Arc<Live<TcpLimits>>,
     paths: PathMtus,
     servers: Servers,
 }
 
-/// The part of a stack's memory that may hold data out of order, over all connections.
-const OUT_OF_ORDER_PART: usize = 4;
-
-/// The part of it by which receive buffers may grow, all together, beyond what they begin with.
-const GROWTH_PART: usize = 4;
-
-/// What a connection is charged against the stack's memory for its state, in bytes, buffers apart: the engine's variables,
-/// the table's entries, and the queues that grow with use.
-const CONNECTION_BYTES: usize = 1536;
-
 impl Tcp {
     /// TCP for connections that `flows` deals to buckets.
     pub fn new(config: TcpConfig, flows: Flows) -> Tcp {
+        let limits = TcpLimits {
+            connections_per_bucket: config.connections_per_bucket,
+            listening: config.listening,
+            paths: Paths::default(),
+        };
         Tcp {
             servers: Servers::new(config.fast_opening.servers),
             config,
@@ -94,30 +91,25 @@ impl Tcp {
             listeners: Arc::new(Listeners::default()),
             leaves_checksums: false,
             one_behind: true,
-            memory: Arena::new(usize::MAX),
-            out_of_order: Arc::new(Allowance::new(usize::MAX)),
-            growth: Arc::new(Allowance::new(usize::MAX)),
-            paths: PathMtus::new(Paths::default()),
+            memory: TcpMemory::new(&Arena::new(usize::MAX)),
+            limits: Arc::new(Live::new(limits)),
+            paths: PathMtus::new(),
         }
     }
 
     /// The same with other limits to what is remembered of paths.
     pub fn remembering(self, paths: Paths) -> Tcp {
-        Tcp {
-            paths: PathMtus::new(paths),
-            ..self
-        }
+        let limits = self.limits.now();
+        self.limits.set(TcpLimits { paths, ..limits });
+        self
     }
 
     /// The same with every connection's state charged against `memory`; where it is used up, connections are refused by name.
     /// All connections together keep data out of order in at most a quarter of it, so that what is missing finds room, and their
     /// receive buffers grow by a quarter of it at most.
     pub fn within(self, memory: &Arc<Arena>) -> Tcp {
-        let part = memory.limit_bytes() / OUT_OF_ORDER_PART;
         Tcp {
-            memory: memory.clone(),
-            out_of_order: Arc::new(Allowance::new(part)),
-            growth: Arc::new(Allowance::new(memory.limit_bytes() / GROWTH_PART)),
+            memory: TcpMemory::new(memory),
             ..self
         }
     }
@@ -138,6 +130,16 @@ impl Tcp {
             one_behind: false,
             ..self
         }
+    }
+
+    /// What may be set otherwise while it runs.
+    pub fn limits(&self) -> &Arc<Live<TcpLimits>> {
+        &self.limits
+    }
+
+    /// The memory that it may use, which may become more or less while it runs.
+    pub fn memory(&self) -> &TcpMemory {
+        &self.memory
     }
 
     /// The ports that are listened on.
@@ -261,6 +263,8 @@ counters! {
     FAST_OPEN_FORGOTTEN = "fast_open_forgotten",
     /// Put off: no buffer for what the application is to be told; it is told when there is one.
     UNTOLD = "untold",
+    /// Rounds after which a receive buffer that holds its peer back has stayed as it is: all together have grown as far as they may.
+    GROWTH_REFUSED = "growth_refused",
 }
 
 impl Module for Tcp {
@@ -286,11 +290,7 @@ impl Module for Tcp {
     }
 
     fn open(&self, bucket: BucketId) -> Box<dyn State> {
-        Box::new(Table::new(
-            bucket,
-            self.config.connections_per_bucket,
-            self.one_behind,
-        ))
+        Box::new(Table::new(bucket, self.one_behind))
     }
 
     fn before(&self, _: Direction, run: &mut Run, cx: &mut Context<'_>) {

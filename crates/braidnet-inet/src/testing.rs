@@ -157,6 +157,7 @@ impl Stack {
             stream,
             layout,
             ports,
+            ..
         } = Inet::assemble(interface, flows, tcp(flows));
         let stream = stream.build().unwrap();
         let buckets = Buckets::private(&stream, 16, |_| true, |_| true);

@@ -14,7 +14,7 @@ use crate::sync::{AtomicUsize, Ordering};
 /// are refused, and the caller drops by name or turns the connection away. Any number of threads may share an arena.
 #[derive(Debug)]
 pub struct Arena {
-    limit_bytes: usize,
+    limit_bytes: AtomicUsize,
     used_bytes: AtomicUsize,
     pub(crate) kept: Kept,
 }
@@ -40,7 +40,7 @@ impl Arena {
     /// ```
     pub fn keeping(limit_bytes: usize, keeping: Keeping) -> Arc<Arena> {
         Arc::new(Arena {
-            limit_bytes,
+            limit_bytes: AtomicUsize::new(limit_bytes),
             used_bytes: AtomicUsize::new(0),
             kept: Kept::new(keeping),
         })
@@ -53,13 +53,19 @@ impl Arena {
 
     /// The most bytes that may be in use.
     pub fn limit_bytes(&self) -> usize {
-        self.limit_bytes
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// At most so many bytes may be in use from now on. Where more are, nothing is taken back: pools go on with the slabs that they
+    /// have, and who asks for more is refused until less is in use.
+    pub fn set_limit_bytes(&self, limit_bytes: usize) {
+        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }
 
     /// Whether there is as much left as is in use, so that nobody need wait for what another keeps.
     #[inline]
     pub(crate) fn is_ample(&self) -> bool {
-        self.used_bytes() <= self.limit_bytes / 2
+        self.used_bytes() <= self.limit_bytes() / 2
     }
 
     /// Accounts for `bytes` that the caller keeps elsewhere, until the charge is dropped; `None` if the limit does not
@@ -73,10 +79,8 @@ impl Arena {
 
     /// Accounts for `bytes`; false if the limit does not allow it.
     fn use_up(&self, bytes: usize) -> bool {
-        let grown = |used: usize| {
-            used.checked_add(bytes)
-                .filter(|&sum| sum <= self.limit_bytes)
-        };
+        let limit_bytes = self.limit_bytes();
+        let grown = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= limit_bytes);
         self.used_bytes
             .try_update(Ordering::Relaxed, Ordering::Relaxed, grown)
             .is_ok()
@@ -195,6 +199,22 @@ mod tests {
         assert_eq!(arena.used_bytes(), 40);
         drop(second);
         assert_eq!((arena.used_bytes(), arena.limit_bytes()), (0, 100));
+    }
+
+    #[test]
+    fn a_limit_below_what_is_in_use_takes_nothing_back() {
+        let arena = Arena::new(100);
+        let (first, second) = (arena.charge(60), arena.charge(30));
+        arena.set_limit_bytes(50);
+        assert!(arena.charge(1).is_none());
+        assert_eq!(arena.used_bytes(), 90);
+        drop(first);
+        let third = arena.charge(20);
+        assert!(third.is_some() && arena.charge(1).is_none());
+        arena.set_limit_bytes(51);
+        assert!(arena.charge(1).is_some());
+        drop((second, third));
+        assert_eq!((arena.used_bytes(), arena.limit_bytes()), (0, 51));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What a stack is set to.
 
+use crate::limits::Limits;
 use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
 use braidnet_inet::tcp::{FastOpening, Listening, TcpConfig};
 use braidnet_inet::{Paths, Reassembly};
 use braidnet_wire::address::Address;
 use core::net::IpAddr;
 
-/// What a stack is set to. [`StackConfig::new`] gives sensible values, and every field can be changed.
+/// What a stack is set to. [`StackConfig::new`] gives sensible values, and every field can be changed; those that are [`Limits`], also while
+/// the stack runs.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
     /// Its addresses, each with the length of its network's prefix in bits where it has one.
@@ -37,9 +39,6 @@ pub struct StackConfig {
     /// The secrets of this stack: of the flow hash and of the initial sequence numbers. Random unless a test fixes them.
     pub secrets: Secrets,
 }
-
-/// The part of a stack's memory that fragments may hold.
-const FRAGMENTS_PART: usize = 16;
 
 /// How large the buffers of a connection become where its path needs it: a gigabit over 32 ms.
 const GROWN_BYTES: u32 = 4 << 20;
@@ -95,19 +94,24 @@ impl StackConfig {
         }
     }
 
+    /// Those of its fields that may change while the stack runs.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            memory_bytes: self.memory_bytes,
+            connections: self.connections,
+            sockets: self.sockets,
+            reassembly: self.reassembly,
+            paths: self.paths,
+            listening: self.listening,
+        }
+    }
+
     /// The interface that the stack has on a device of this MTU and, where it has link addresses, this one.
     pub(crate) fn interface(
         &self,
         mtu: usize,
         mac: Option<braidnet_wire::ethernet::MacAddress>,
     ) -> Result<Interface, InterfaceError> {
-        let reassembly = Reassembly {
-            bytes: self
-                .reassembly
-                .bytes
-                .min(self.memory_bytes / FRAGMENTS_PART),
-            ..self.reassembly
-        };
         let interface = Interface::new(InterfaceConfig {
             addresses: self
                 .addresses
@@ -118,17 +122,15 @@ impl StackConfig {
             mac,
             gateway: self.gateway.map(Address::from),
         })?;
-        Ok(interface.reassembling(reassembly))
+        Ok(interface.reassembling(self.limits().reassembly()))
     }
 
     /// TCP on a device of this MTU.
     pub(crate) fn tcp(&self, mtu: usize) -> TcpConfig {
-        // Connections are dealt by a hash, so a bucket may get more than its even share.
-        let share = self.connections / self.buckets.max(2) as usize;
         TcpConfig {
             engine: self.tcp,
             mtu,
-            connections_per_bucket: share + share / 2 + 16,
+            connections_per_bucket: self.limits().connections_per_bucket(self.buckets),
             listening: self.listening,
             fast_opening: self.fast_opening,
             isn_secret: self.secrets.isn_key,

@@ -75,6 +75,11 @@ impl Inboxes {
         }
     }
 
+    /// The stack has so much memory from now on. What waits already goes on waiting.
+    pub(crate) fn set_memory_bytes(&mut self, memory_bytes: usize) {
+        self.memory_bytes = memory_bytes;
+    }
+
     pub(crate) fn bind(&mut self, port: u16) -> Result<(), BindError> {
         if port == 0 {
             return Err(BindError::PortZero);

@@ -18,6 +18,7 @@ mod endpoints;
 mod error;
 mod event;
 mod inboxes;
+mod limits;
 mod server;
 mod services;
 pub mod socket;
@@ -42,6 +43,7 @@ pub use error::{
     StackError, Undelivered, WhyUndelivered,
 };
 pub use event::Event;
+pub use limits::Limits;
 pub use server::{Jobs, Processors, Server, ServerBuilder};
 pub use services::{DatagramService, Io, Piece, Service, Session, Ticket};
 pub use stack::{Connection, Received, Stack};

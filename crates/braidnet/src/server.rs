@@ -2,6 +2,7 @@
 
 use crate::config::StackConfig;
 use crate::error::StackError;
+use crate::limits::{Bounds, Limits};
 use crate::services::{DatagramService, Service, Services, Ticket};
 use crate::wiring::{self, Transports};
 use braidnet_device::{Capabilities, Device, RECEIVE_HEADROOM};
@@ -247,6 +248,7 @@ impl ServerBuilder {
             counters,
             gone,
             buckets: self.config.buckets,
+            bounds: wired.bounds,
         };
         Ok(Server {
             driver: processors,
@@ -278,9 +280,15 @@ struct Parts {
     /// Per worker whether its share of the device is gone.
     gone: Vec<Arc<AtomicBool>>,
     buckets: u32,
+    bounds: Bounds,
 }
 
 impl<Driver> Server<Driver> {
+    /// The stack may hold so much from now on, while its processors run. [`Limits::sockets`] is of no account here.
+    pub fn set_limits(&self, limits: &Limits) {
+        self.parts.bounds.set(limits);
+    }
+
     /// How its junctions are placed.
     pub fn placement(&self) -> &Placement {
         &self.parts.placement

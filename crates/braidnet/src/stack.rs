@@ -13,6 +13,7 @@ use crate::endpoints::Endpoints;
 use crate::error::{ReceiveError, SendError, StackError};
 use crate::event::Event;
 use crate::inboxes::Inboxes;
+use crate::limits::{Bounds, Limits};
 use crate::wiring::{self, Above, Plain, Wiring};
 use braidnet_device::{Alarm, Device, QueuePair, RECEIVE_HEADROOM};
 use braidnet_inet::Interface;
@@ -84,6 +85,7 @@ pub struct Stack {
     batch: usize,
     credit_threshold: u32,
     inboxes: Inboxes,
+    bounds: Bounds,
 }
 
 /// A connection of a [`Stack`].
@@ -117,6 +119,7 @@ impl Stack {
             tcp,
             listeners,
             ports,
+            bounds,
         } = wiring::plain(config, &capabilities, &arena, push)?;
         let buckets = Buckets::private(&wiring.stream, config.buckets, |_| true, |_| true);
         let mut cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
@@ -146,6 +149,7 @@ impl Stack {
             batch: config.batch.max(1),
             credit_threshold: (config.tcp.receive_buffer_bytes / 8).clamp(1, MOST_CREDIT),
             inboxes: Inboxes::new(ports, config.memory_bytes),
+            bounds,
             wiring,
             tcp,
         })
@@ -357,6 +361,12 @@ impl Stack {
             Some(message) => self.pass_alone(message),
             None => self.ask(connection, accepted),
         }
+    }
+
+    /// The stack may hold so much from now on. [`Limits::sockets`] is of no account here.
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.bounds.set(limits);
+        self.inboxes.set_memory_bytes(limits.memory_bytes);
     }
 
     /// Bytes of memory for buffers that are in use or kept for use: at most

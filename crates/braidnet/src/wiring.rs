@@ -2,6 +2,7 @@
 
 use crate::config::StackConfig;
 use crate::error::StackError;
+use crate::limits::Bounds;
 use crate::services::{DatagramService, Datagrams, Service, Services};
 use braidnet_device::{Capabilities, Medium};
 use braidnet_inet::flows::Flows;
@@ -30,6 +31,7 @@ pub(crate) struct Plain {
     pub(crate) tcp: ModuleId,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) ports: Arc<UdpPorts>,
+    pub(crate) bounds: Bounds,
 }
 
 /// A server's stream.
@@ -38,6 +40,7 @@ pub(crate) struct Wired {
     pub(crate) services: ModuleId,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) ports: Arc<UdpPorts>,
+    pub(crate) bounds: Bounds,
 }
 
 /// Everything up to the transports, and above TCP only what `push` puts there: the head is the caller's.
@@ -53,7 +56,12 @@ pub(crate) fn plain(
         memory,
         locks: Default::default(),
     };
-    let (mut inet, flows, listeners) = transports.wire()?;
+    let Below {
+        mut inet,
+        flows,
+        listeners,
+        bounds,
+    } = transports.wire()?;
     let mut above = Above {
         stream: &mut inet.stream,
         top: inet.layout.tcp,
@@ -71,6 +79,7 @@ pub(crate) fn plain(
         tcp: inet.layout.tcp,
         listeners,
         ports: inet.ports,
+        bounds,
     })
 }
 
@@ -96,7 +105,12 @@ pub(crate) fn server(
     tcp: HashMap<u16, Box<dyn Service>>,
     udp: HashMap<u16, Box<dyn DatagramService>>,
 ) -> Result<Wired, StackError> {
-    let (mut inet, flows, listeners) = transports.wire()?;
+    let Below {
+        mut inet,
+        flows,
+        listeners,
+        bounds,
+    } = transports.wire()?;
     let services = inet.stream.module(Services::new(tcp));
     let datagrams = inet.stream.module(Datagrams::new(udp));
     inet.stream.link(inet.layout.tcp, services);
@@ -112,6 +126,7 @@ pub(crate) fn server(
         services,
         listeners,
         ports: inet.ports,
+        bounds,
     })
 }
 
@@ -124,8 +139,16 @@ pub(crate) struct Transports<'a> {
     pub(crate) locks: (TcpLocks, LockKind),
 }
 
+/// Everything up to the transports.
+struct Below {
+    inet: Inet,
+    flows: Flows,
+    listeners: Arc<Listeners>,
+    bounds: Bounds,
+}
+
 impl Transports<'_> {
-    fn wire(self) -> Result<(Inet, Flows, Arc<Listeners>), StackError> {
+    fn wire(self) -> Result<Below, StackError> {
         let Transports {
             config,
             capabilities,
@@ -138,8 +161,20 @@ impl Transports<'_> {
             .remembering(config.paths)
             .within(memory);
         let listeners = tcp.listeners().clone();
+        let (memory, limits) = (tcp.memory().clone(), tcp.limits().clone());
         let inet = Inet::assemble_locked(interface, flows, tcp, locks, kind);
-        Ok((inet, flows, listeners))
+        let bounds = Bounds {
+            memory,
+            tcp: limits,
+            reassembly: inet.reassembly.clone(),
+            buckets: config.buckets,
+        };
+        Ok(Below {
+            inet,
+            flows,
+            listeners,
+            bounds,
+        })
     }
 }
 

@@ -6,8 +6,8 @@ use braidnet::message::Message;
 use braidnet::stream::Processor;
 use braidnet::wire::address::Tuple;
 use braidnet::{
-    Architecture, Connection, Duration, Event, Instant, Io, Processors, Server, ServerBuilder,
-    Service, Session, Stack, StackConfig,
+    Architecture, Connection, Duration, Event, Instant, Io, Limits, Processors, Server,
+    ServerBuilder, Service, Session, Stack, StackConfig,
 };
 
 const RETRY: Duration = Duration::from_millis(20);
@@ -104,16 +104,20 @@ struct World {
 
 impl World {
     fn new(architecture: Architecture, processors: usize) -> World {
+        let config = StackConfig {
+            memory_bytes: MEMORY,
+            ..StackConfig::new("10.0.0.2".parse().unwrap())
+        };
+        World::with(config, architecture, processors)
+    }
+
+    fn with(config: StackConfig, architecture: Architecture, processors: usize) -> World {
         let (near, far) = memory::wire(Capabilities::ip(1500), 4096);
         let client = Stack::new(
             &StackConfig::new("10.0.0.1".parse().unwrap()),
             near.copying(),
         )
         .unwrap();
-        let config = StackConfig {
-            memory_bytes: MEMORY,
-            ..StackConfig::new("10.0.0.2".parse().unwrap())
-        };
         let server = ServerBuilder::new(config)
             .architecture(architecture, processors)
             .tcp(FOUNTAIN, Fountains)
@@ -182,6 +186,47 @@ fn a_server_without_memory_hears_what_frees_it() {
                 world.step();
             }
             assert!(refused > 0, "{name}: memory was not used up");
+        }
+    }
+}
+
+/// More connections, and fewer again, while its processors turn.
+#[test]
+fn a_running_server_takes_new_limits() {
+    for architecture in Architecture::UNDIVIDED {
+        for processors in [1, 2] {
+            let name = format!("{architecture} on {processors}");
+            // Three buckets for connections, with room for sixteen each.
+            let config = StackConfig {
+                buckets: 4,
+                connections: 0,
+                ..StackConfig::new("10.0.0.2".parse().unwrap())
+            };
+            let fewer = config.limits();
+            let more = Limits {
+                connections: 1000,
+                ..fewer
+            };
+            let mut world = World::with(config, architecture, processors);
+            let refused = |world: &World| world.server.counters().get("tcp.table_full").copied();
+            for _ in 0..3 {
+                world.connect(SPONGE);
+            }
+            assert!(world.server.connections() <= 48, "{name}");
+            assert!(refused(&world) >= Some(24), "{name}");
+            world.server.set_limits(&more);
+            // Their SYNs come again.
+            for _ in 0..1000 {
+                world.step();
+            }
+            assert_eq!(world.server.connections(), 72, "{name}");
+            world.server.set_limits(&fewer);
+            let before = refused(&world);
+            let calls = world.connect(SPONGE);
+            assert_eq!(world.server.connections(), 72, "{name}: all stay");
+            assert!(refused(&world) > before, "{name}");
+            calls.iter().for_each(|call| world.client.abort(*call));
+            world.step();
         }
     }
 }

@@ -316,6 +316,27 @@ fn a_path_that_is_not_remembered_is_found_again() {
     }
 }
 
+/// What is remembered is what the limits say at the time.
+#[test]
+fn a_running_stack_may_be_told_to_forget_paths() {
+    let mut world = World::new(|_| {}, narrow(1000, 1000));
+    let mut limits = StackConfig::new(CLIENT.into()).limits();
+    let shortened = |world: &mut World| {
+        assert!(world.transfer(&text()) == text());
+        world.count("tcp.path_shortened")
+    };
+    assert_eq!([shortened(&mut world), shortened(&mut world)], [1, 1]);
+    limits.paths.lifetime = Duration::ZERO;
+    world.client.set_limits(&limits);
+    assert_eq!(shortened(&mut world), 1, "what is known stays known");
+    world.now += Duration::from_secs(601);
+    world.turn();
+    assert_eq!([shortened(&mut world), shortened(&mut world)], [2, 3]);
+    limits.paths.lifetime = Duration::from_secs(60);
+    world.client.set_limits(&limits);
+    assert_eq!([shortened(&mut world), shortened(&mut world)], [4, 4]);
+}
+
 /// RFC 4821 §7.7, RFC 2923 §2.1: packets that are too long vanish, and nobody says so. Applications that write pieces of any length hear nothing of it.
 #[test]
 fn a_black_hole_is_found_and_measured() {

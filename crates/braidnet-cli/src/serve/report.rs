@@ -195,6 +195,7 @@ const WORK: &[&str] = &[
     "tcp.fast_open_asked",
     "tcp.fast_open_cookies",
     "tcp.fast_open_taken",
+    "tcp.growth_refused",
     "tcp.opened",
     "tcp.out_of_order",
     "tcp.path_black_holes",

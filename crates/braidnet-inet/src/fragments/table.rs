@@ -14,6 +14,7 @@
 //! - a datagram is held for [`Reassembly::lifetime`] from its first fragment on, whatever comes later, and in at most [`MAX_PIECES`] pieces.
 
 use super::Reassembly;
+use crate::live::Live;
 use crate::notes::{Datagram, Fragment};
 use crate::room;
 use braidnet_message::Message;
@@ -24,6 +25,7 @@ use braidnet_wire::time::Instant;
 use braidnet_wire::{icmpv4, tcp, udp};
 use core::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Pieces of one datagram that do not lie in one buffer: the largest datagram in packets of 296 bytes, the shortest MTU in use.
 pub(crate) const MAX_PIECES: usize = 256;
@@ -93,7 +95,8 @@ struct Piece {
 struct Partial {
     /// Its place among all, by age.
     age: u64,
-    until: Instant,
+    /// When its first fragment came.
+    since: Instant,
     /// What it is charged, itself included.
     held_bytes: usize,
     /// Fragments in it.
@@ -132,7 +135,7 @@ enum Fit {
 
 /// The table. It has one owner.
 pub(crate) struct Table {
-    limits: Reassembly,
+    limits: Arc<Live<Reassembly>>,
     datagrams: HashMap<Key, Partial>,
     /// The oldest first. All live equally long.
     by_age: BTreeMap<u64, Key>,
@@ -145,7 +148,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(limits: Reassembly) -> Table {
+    pub(crate) fn new(limits: Arc<Live<Reassembly>>) -> Table {
         Table {
             limits,
             datagrams: HashMap::new(),
@@ -160,7 +163,9 @@ impl Table {
     /// When [`expire`](Table::expire) is to be called next.
     pub(crate) fn next(&self) -> Option<Instant> {
         let (_, key) = self.by_age.first_key_value()?;
-        self.datagrams.get(key).map(|partial| partial.until)
+        let lifetime = self.limits.now().lifetime;
+        let partial = self.datagrams.get(key)?;
+        Some(partial.since + lifetime)
     }
 
     /// Bytes of memory that are held.
@@ -216,8 +221,9 @@ impl Table {
 
     /// Drops what is due by `now`.
     pub(crate) fn expire(&mut self, now: Instant, emit: &mut impl FnMut(Effect)) {
+        let lifetime = self.limits.now().lifetime;
         while let Some((_, &key)) = self.by_age.first_key_value() {
-            let is_due = |partial: &Partial| partial.until <= now;
+            let is_due = |partial: &Partial| partial.since + lifetime <= now;
             if !self.datagrams.get(&key).is_none_or(is_due) {
                 return;
             }
@@ -274,14 +280,15 @@ impl Table {
         bytes: usize,
         emit: &mut impl FnMut(Effect),
     ) -> Result<(), Reason> {
-        let source_limit = self.limits.bytes / self.limits.source_part.max(1);
+        let limits: Reassembly = self.limits.now();
+        let source_limit = limits.bytes / limits.source_part.max(1);
         loop {
             let of_source = self.sources.get(&key.source).copied().unwrap_or(0);
             let (reason, oldest) = if of_source.saturating_add(bytes) > source_limit {
                 let all = (key.source, 0)..=(key.source, u64::MAX);
                 let oldest = self.by_source.range(all).next().map(|(_, key)| *key);
                 (Reason::SourceFull, oldest)
-            } else if self.held_bytes.saturating_add(bytes) > self.limits.bytes {
+            } else if self.held_bytes.saturating_add(bytes) > limits.bytes {
                 let oldest = self.by_age.first_key_value().map(|(_, key)| *key);
                 (Reason::Full, oldest)
             } else {
@@ -305,7 +312,7 @@ impl Table {
         self.next_age += 1;
         let partial = Partial {
             age,
-            until: now + self.limits.lifetime,
+            since: now,
             held_bytes: 0,
             fragments: 0,
             pieces: Vec::new(),

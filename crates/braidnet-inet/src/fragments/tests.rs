@@ -559,7 +559,7 @@ fn noted(pool: &mut Pool, (start, payload): (usize, &[u8]), more: bool) -> Messa
 #[test]
 fn few_bytes_hold_few_buffers() {
     let mut pool = Pool::new(&braidnet_message::Arena::new(16 << 20));
-    let mut table = Table::new(Reassembly::default());
+    let mut table = Table::new(Arc::new(Live::new(Reassembly::default())));
     let payload = pattern(60_000);
     let mut most = 0;
     for start in (0..60_000).step_by(8) {
@@ -653,7 +653,7 @@ proptest! {
         ),
     ) {
         let mut pool = Pool::new(&braidnet_message::Arena::new(16 << 20));
-        let mut table = Table::new(Reassembly::default());
+        let mut table = Table::new(Arc::new(Live::new(Reassembly::default())));
         let mut came: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut time = Instant::ZERO;
         for (start, len, is_last, what) in parts {

@@ -3,8 +3,8 @@
 use super::connection::{Connection, Departures, Segment};
 use super::table::Table;
 use super::{
-    CLOSED, DATA_SEGMENTS_IN, OUT_OF_ORDER, OWN, POISONED, POISONED_UNSENT, SEGMENTS_IN,
-    SEGMENTS_OUT, STALE, TEXT_REFUSED, Tcp, UNTOLD, WALKS,
+    CLOSED, DATA_SEGMENTS_IN, GROWTH_REFUSED, OUT_OF_ORDER, OWN, POISONED, POISONED_UNSENT,
+    SEGMENTS_IN, SEGMENTS_OUT, STALE, TEXT_REFUSED, Tcp, UNTOLD, WALKS,
 };
 use crate::notes::Arrival;
 use braidnet_message::{Kind, Message, Run, Scarcity};
@@ -67,6 +67,10 @@ impl Tcp {
         let walks = table.take_walks();
         if walks > 0 {
             cx.count(WALKS, walks);
+        }
+        let refused = self.memory.take_growth_refusals();
+        if refused > 0 {
+            cx.count(GROWTH_REFUSED, refused);
         }
     }
 

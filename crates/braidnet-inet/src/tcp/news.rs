@@ -44,7 +44,7 @@ impl Tcp {
         else {
             return cx.count(REPORT_STALE, 1);
         };
-        let path_mtu = self.paths.believed(path_mtu);
+        let path_mtu = self.limits.now().paths.believed(path_mtu);
         let report = match what {
             News::REFUSED => Report::Refused,
             News::UNREACHABLE => Report::Unreachable,
@@ -69,8 +69,9 @@ impl Tcp {
     /// The path to `remote` is shorter than was thought.
     fn remember_path(&self, remote: Address, mtu: u32, cx: &mut Context<'_>) {
         cx.count(PATH_SHORTENED, 1);
-        let full = self.paths.remember(remote, mtu, cx.now());
-        cx.count(PATH_FORGOTTEN, u64::from(full));
+        let limits = self.limits.now().paths;
+        let forgotten = self.paths.remember(&limits, (remote, mtu), cx.now());
+        cx.count(PATH_FORGOTTEN, forgotten);
     }
 
     /// A connection has found out something of its path by itself.

@@ -8,9 +8,8 @@ use super::listen::{Listener, Place};
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
-    CONNECTION_BYTES, COOKIES_AWAITED, COOKIES_SENT, COOKIES_SPENT, COOKIES_TAKEN, COOKIES_WRONG,
-    NO_BUFFER, NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL,
-    TABLE_FULL, Tcp,
+    COOKIES_AWAITED, COOKIES_SENT, COOKIES_SPENT, COOKIES_TAKEN, COOKIES_WRONG, NO_BUFFER,
+    NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
@@ -152,8 +151,9 @@ impl Tcp {
                 Ok(place) => Ok(Knock::Open(place)),
                 Err(SYN_QUEUE_FULL) => {
                     let syn = || isn::syn_mark(self.config.isn_secret, tuple, header.seq);
+                    let listening = self.limits.now().listening;
                     self.listeners
-                        .take_cookie(&listener, &self.config.listening, syn, cx.now())
+                        .take_cookie(&listener, &listening, syn, cx.now())
                         .map(|()| Knock::Cookie(listener))
                 }
                 Err(full) => Err(full),
@@ -243,13 +243,15 @@ impl Tcp {
         let own = place.engine();
         let engine = own.as_deref().unwrap_or(&self.config.engine);
         let mut tcb = Tcb::accept_redeemed(engine, self.mss(), redeemed, offset, now);
-        tcb.share_allowance(&self.out_of_order);
-        tcb.share_growth(&self.growth);
+        self.memory.share(&mut tcb);
         self.know_path(&mut tcb, &tuple.remote, now);
-        let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
+        let Some(charge) = self.memory.charge_connection() else {
             return cx.drop(message, NO_MEMORY);
         };
-        let slot = table.insert(hash, tuple, |id| fresh(id, (tuple, hash), tcb, charge));
+        let limit = self.limits.now().connections_per_bucket;
+        let slot = table.insert(limit, (hash, tuple), |id| {
+            fresh(id, (tuple, hash), tcb, charge)
+        });
         let Some(slot) = slot else {
             return cx.drop(message, TABLE_FULL);
         };
@@ -313,10 +315,9 @@ impl Tcp {
         let engine = own.as_deref().unwrap_or(&self.config.engine);
         let mut tcb = Tcb::accept(engine, iss, self.mss(), &arrival.header, now);
         tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
-        tcb.share_allowance(&self.out_of_order);
-        tcb.share_growth(&self.growth);
+        self.memory.share(&mut tcb);
         self.know_path(&mut tcb, &arrival.tuple.remote, now);
-        let Some(charge) = self.memory.charge(CONNECTION_BYTES) else {
+        let Some(charge) = self.memory.charge_connection() else {
             return cx.drop(syn, NO_MEMORY);
         };
         let early = match self.judge_fast_open(&place, engine, (&arrival, syn.total_len()), cx) {
@@ -327,7 +328,8 @@ impl Tcp {
             }
             Judged::Open(early) => Some(early),
         };
-        let slot = table.insert(arrival.hash, arrival.tuple, |id| Connection {
+        let limit = self.limits.now().connections_per_bucket;
+        let slot = table.insert(limit, (arrival.hash, arrival.tuple), |id| Connection {
             place: Some(place),
             ..fresh(id, (arrival.tuple, arrival.hash), tcb, charge)
         });
@@ -396,12 +398,12 @@ impl Tcp {
         let iss = isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
         let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
         tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
-        tcb.share_allowance(&self.out_of_order);
-        tcb.share_growth(&self.growth);
+        self.memory.share(&mut tcb);
         self.know_path(&mut tcb, &tuple.remote, now);
-        let charge = self.memory.charge(CONNECTION_BYTES).ok_or(NO_MEMORY)?;
+        let charge = self.memory.charge_connection().ok_or(NO_MEMORY)?;
+        let limit = self.limits.now().connections_per_bucket;
         let slot = table
-            .insert(hash, tuple, |id| Connection {
+            .insert(limit, (hash, tuple), |id| Connection {
                 announced: true,
                 ..fresh(id, (tuple, hash), tcb, charge)
             })

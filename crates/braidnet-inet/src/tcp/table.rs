@@ -15,7 +15,6 @@ pub(super) struct Table {
     walked: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    limit: usize,
     /// Slots that were touched since the last settling; each stands here once.
     touched: Vec<u32>,
     /// What the head is to be told and found no buffer, in order. Nothing is told before it, so a slot's next tenant is not
@@ -42,14 +41,13 @@ impl Slot {
 }
 
 impl Table {
-    pub(super) fn new(bucket: BucketId, limit: usize, one_behind: bool) -> Table {
+    pub(super) fn new(bucket: BucketId, one_behind: bool) -> Table {
         Table {
             bucket,
-            by_tuple: Map::new(limit, one_behind),
+            by_tuple: Map::new(usize::MAX, one_behind),
             walked: 0,
             slots: Vec::new(),
             free: Vec::new(),
-            limit,
             touched: Vec::new(),
             untold: VecDeque::new(),
         }
@@ -105,16 +103,19 @@ impl Table {
         Some((slot, entry))
     }
 
-    /// Puts a connection into a slot; `make` is given its number. `None` if the bucket is full.
+    /// Puts a connection into a slot; `make` is given its number. `None` if the bucket has `limit` of them.
     pub(super) fn insert(
         &mut self,
-        hash: u64,
-        tuple: Tuple,
+        limit: usize,
+        (hash, tuple): (u64, Tuple),
         make: impl FnOnce(ConnectionId) -> Connection,
     ) -> Option<usize> {
+        if self.by_tuple.len() >= limit {
+            return None;
+        }
         let slot = match self.free.pop() {
             Some(slot) => slot as usize,
-            None if self.slots.len() < self.limit => {
+            None => {
                 self.slots.push(Slot {
                     connection: None,
                     generation: 0,
@@ -123,7 +124,6 @@ impl Table {
                 });
                 self.slots.len() - 1
             }
-            None => return None,
         };
         if self.by_tuple.insert(hash, tuple, slot as u32).is_err() {
             self.free.push(slot as u32);

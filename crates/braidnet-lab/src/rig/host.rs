@@ -105,6 +105,7 @@ impl Host {
             mut stream,
             layout,
             ports,
+            ..
         } = Inet::assemble_locked(
             self.interface,
             self.flows,

@@ -26,6 +26,7 @@ pub use table::Socket;
 
 use crate::config::StackConfig;
 use crate::error::StackError;
+use crate::limits::Limits;
 use crate::stack::{Connection, Stack};
 use braidnet_device::Device;
 use braidnet_stream::Next;
@@ -267,6 +268,12 @@ impl Sockets {
         let own = own.into_iter().filter(|(_, count)| *count > 0);
         all.extend(own.map(|(name, count)| (name.to_owned(), count)));
         all
+    }
+
+    /// Sockets and the stack below may hold so much from now on.
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.table.set_limit(limits.sockets);
+        self.stack.set_limits(limits);
     }
 
     /// The stack below, for what sockets do not have.

@@ -105,10 +105,17 @@ impl Table {
         }
     }
 
+    /// At most so many from now on; where there are more, they stay.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     pub(super) fn insert(&mut self, entry: Entry) -> Result<Socket, SocketError> {
+        if self.slots.len() - self.free.len() >= self.limit {
+            return Err(SocketError::TooMany);
+        }
         let slot = match self.free.pop() {
             Some(slot) => slot,
-            None if self.slots.len() >= self.limit => return Err(SocketError::TooMany),
             None => {
                 self.slots.push((0, None));
                 self.slots.len() as u32 - 1
@@ -175,5 +182,11 @@ mod tests {
         let numbers = [one, two, three].map(Socket::number);
         assert!(numbers[0] != numbers[2] && numbers[1] != numbers[2]);
         assert_eq!(table.entries().count(), 2);
+        table.set_limit(1);
+        assert!(table.get(two).is_ok() && table.remove(three).is_ok());
+        assert_eq!(table.insert(fresh()).err(), Some(SocketError::TooMany));
+        table.set_limit(3);
+        assert!(table.insert(fresh()).is_ok() && table.insert(fresh()).is_ok());
+        assert_eq!(table.insert(fresh()).err(), Some(SocketError::TooMany));
     }
 }

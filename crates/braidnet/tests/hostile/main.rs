@@ -19,6 +19,7 @@
 //! | 15, 16, 20, 23, 34, 47: floods | [`floods`], [`cookies`] |
 //! | 44: segments that are joined | [`trains`] |
 //! | 48-50: timers, memory, local abuse | [`limits`] |
+//! | limits that change meanwhile | [`live`] |
 //!
 //! Not exposed, because the stack has no such feature, and so only shown to be refused by name ([`packets::absent`]): 26-33
 //! (IPv6 and its neighbour discovery), 39 (IGMP, MLD), 40 (DHCP), 41 (DNS), 42 (tunnels). Not exposed at all: 43 (no
@@ -27,6 +28,7 @@
 mod cookies;
 mod floods;
 mod limits;
+mod live;
 mod packet;
 mod packets;
 mod peers;
