@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{conformance, floors, hostile};
+use crate::{bounds, conformance, floors, hostile};
 
 /// One cargo command of the check.
 struct Step {
@@ -56,7 +56,12 @@ pub fn run(root: &Path) -> Result<String, String> {
     println!("check: hostile input");
     let classes = hostile::check(root)
         .map_err(|sentences| format!("{sentences}\ncheck: failed at hostile input"))?;
-    Ok(format!("{floors}\n{places}\n{classes}\ncheck: all passed"))
+    println!("check: bounds");
+    let tables =
+        bounds::check(root).map_err(|sentences| format!("{sentences}\ncheck: failed at bounds"))?;
+    Ok(format!(
+        "{floors}\n{places}\n{classes}\n{tables}\ncheck: all passed"
+    ))
 }
 
 fn run_step(step: &Step, program: &str, root: &Path) -> Result<(), String> {

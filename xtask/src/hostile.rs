@@ -1,6 +1,7 @@
 //! The table of hostile input: each class has a row, and each row names tests that are there.
 
 use crate::conformance::Place;
+use crate::table::{cells, quoted};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -56,15 +57,11 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     /// A line that begins with a number, or with two and what lies between.
     fn read(line: &'a str) -> Option<Row<'a>> {
-        let mut cells = line
-            .strip_prefix('|')?
-            .trim_end()
-            .trim_end_matches('|')
-            .split(" | ");
-        let classes = cells.next()?.trim();
+        let mut cells = cells(line)?;
+        let classes = cells.next()?;
         let (first, last) = classes.split_once('-').unwrap_or((classes, classes));
         let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-        let tests = cells.last()?.split('`').skip(1).step_by(2).collect();
+        let tests = quoted(cells.last()?).collect();
         Some(Row { first, last, tests })
     }
 }

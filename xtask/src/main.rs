@@ -3,7 +3,7 @@
 //! - `floors`: no crate imports upwards or sideways (see [`floors`]).
 //! - `conformance`: writes the page of what RFCs ask for and where it is done (see [`conformance`]).
 //! - `mutants`: whether the cited tests tell, where a cited place does something else (see [`mutants`]).
-//! - `check`: formatting, lints, documentation, floors, conformance and [hostile input](hostile), in that order, stopping at the first that fails.
+//! - `check`: formatting, lints, documentation, floors, conformance, [hostile input](hostile) and [bounds], in that order, stopping at the first that fails.
 //! - `instructions`: how many instructions a message takes, by layer and by function (see [`instructions`]).
 //! - `fuzz`: what libFuzzer finds within a given time (see [`fuzz`]).
 //! - `schedules`: whole small stacks in orders that seeds draw (see [`schedules`]).
@@ -12,6 +12,7 @@
 //!
 //! It changes nothing but what it builds, and reaches no network but for crates that a build lacks.
 
+mod bounds;
 mod check;
 mod conformance;
 mod floors;
@@ -22,6 +23,7 @@ mod mutants;
 mod sanitize;
 mod schedules;
 mod simulate;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,7 +32,7 @@ const USAGE: &str = "\
 usage: cargo run -p xtask -- <command>
 
   floors   refuse a crate that imports upwards or sideways, or that has no floor
-  check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors, conformance, hostile input; stops at the first failure
+  check    fmt --check, clippy -D warnings, rustdoc -D warnings, floors, conformance, hostile input, bounds; stops at the first failure
   conformance
            write docs/conformance.md from docs/conformance/, and say which places are not there any more
   mutants [--sample N] [--seed S] [--only RFC [RULE]] [--list]
