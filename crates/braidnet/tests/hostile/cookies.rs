@@ -115,7 +115,10 @@ fn class_13_and_20_cookies_that_nobody_was_given() {
         from: (EVIL, 4000),
         ..next.clone()
     };
-    assert!(is_reset(&rig.segment(&stolen)));
+    let answers = rig.segment(&stolen);
+    // One in sixteen looks like what is behind a cookie of the thief's own.
+    assert!(is_reset(&answers) || answers.is_empty(), "{answers:?}");
+    assert!(rig.accepted().is_none());
     rig.pass(Duration::from_secs(200));
     rig.captured.clear();
     fill(&mut rig, 100);
