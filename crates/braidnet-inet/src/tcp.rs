@@ -249,7 +249,7 @@ counters! {
     FAST_OPEN_ACCEPTED = "fast_open_accepted",
     /// Of those, reset before it was: they count as opening for a while longer (RFC 7413 §5.1).
     FAST_OPEN_RESET = "fast_open_reset",
-    /// SYNs of ours that asked for a cookie and were answered.
+    /// SYNs of ours that asked for a cookie, or brought one and no data, and were answered.
     FAST_OPEN_ASKED = "fast_open_asked",
     /// SYNs of ours whose data the server took.
     FAST_OPEN_TAKEN = "fast_open_taken",

@@ -507,7 +507,10 @@ impl Sender {
         self.snd_nxt = self.snd_nxt.latest(self.iss + 1);
         self.snd_max = self.snd_max.latest(self.snd_nxt);
         self.handshake_sent = (!again).then_some(now);
-        self.arm_timeout(now);
+        // RFC 6298 §5.1: one that runs goes on, lest a peer that sends its SYN again and again keep us waiting for ever.
+        if !self.retransmit.is_armed() {
+            self.arm_timeout(now);
+        }
     }
 
     /// A probe of a closed window leaves.

@@ -139,8 +139,9 @@ impl<P: Payload> Tcb<P> {
             }
             Setting::SendBuffer(bytes) => {
                 let bytes = bytes.clamp(1, MAX_WINDOW_BYTES);
-                self.sender
-                    .set_buffer(bytes, self.connection.state.is_synchronized());
+                // What opens early has promised its room before the handshake is over (RFC 7413 §4.2.2).
+                let in_use = self.connection.state.is_synchronized() || self.connection.early;
+                self.sender.set_buffer(bytes, in_use);
             }
             Setting::KeepAlive(_)
             | Setting::KeepIdle(_)

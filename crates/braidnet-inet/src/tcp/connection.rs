@@ -145,7 +145,9 @@ impl Connection {
         if let Setting::SendBuffer(bytes) = setting {
             self.worthwhile = bytes / 4;
         }
-        let is_told = self.announced && self.tcb.state().is_synchronized();
+        // What is opening is told all its room when it is open; to what has opened early that has been told already.
+        let is_open = self.tcb.state().is_synchronized() || self.early.is_some();
+        let is_told = self.announced && is_open;
         if is_told {
             after.saturating_sub(before)
         } else {

@@ -54,7 +54,8 @@ impl CookieKeys {
     }
 
     fn period_at(&self, now: Instant) -> u64 {
-        now.nanos() / self.period.max(Duration::from_secs(1)).as_nanos() as u64
+        let period = self.period.max(Duration::from_secs(1)).as_nanos();
+        now.nanos() / u64::try_from(period).unwrap_or(u64::MAX)
     }
 
     fn cookie_of(&self, tuple: &Tuple, period: u64) -> FastOpenCookie {

@@ -124,7 +124,7 @@ pub struct FastOpened {
 /// What became of a SYN that carried a Fast Open option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SynFate {
-    /// It asked for a cookie, and was answered.
+    /// It asked for a cookie, or brought one and no data, and was answered.
     Asked,
     /// Its data were taken, at least in part.
     Taken,
@@ -275,7 +275,9 @@ impl Connection {
             true => answer.mss,
             false => DEFAULT_MSS,
         };
-        let kept = (taken > 0).then_some(attempt.option);
+        // A cookie that brought no data was not refused, so far as anybody can know: a server says nothing of a good one (RFC 7413 §4.2.2).
+        let is_good = taken > 0 || (attempt.carried == 0 && !attempt.option.is_request() && !again);
+        let kept = is_good.then_some(attempt.option);
         let fate = match (taken, attempt.carried) {
             (1.., _) => SynFate::Taken,
             // The SYN that is answered may be the one that had no option (RFC 7413 §4.2.2).

@@ -398,3 +398,67 @@ fn a_reset_ends_an_early_connection_at_the_edge_only() {
     let events = host.arrive(&segment(RST, 8, 0, 0));
     assert_eq!(events, Events::RESET | Events::CLOSED);
 }
+
+#[test]
+fn a_syn_that_comes_again_and_again_does_not_hold_the_handshake_open() {
+    let mut host = server(b"question");
+    host.end.send(b"answer");
+    host.sent();
+    let again = segment(SYN, -1, 0, 0);
+    for _ in 0..1000 {
+        host.wait(Duration::from_millis(600));
+        host.arrive(&again);
+        host.sent();
+    }
+    assert!(host.end.events.contains(Events::TIMED_OUT));
+    assert!(host.end.is_closed());
+}
+
+#[test]
+fn a_cookie_that_went_without_data_stays_known() {
+    let (mut host, syn) = client(&plain(), known(1200), b"");
+    assert_eq!(reply(&syn), (SYN, -1, 0, 0));
+    assert_eq!(syn.header.fast_open(), Some(cookie()));
+    host.arrive(&syn_ack(0, None));
+    let opened = host.end.tcb.take_fast_opened().unwrap();
+    assert_eq!((opened.fate, opened.learned), (SynFate::Asked, known(1200)));
+}
+
+#[test]
+fn a_period_of_any_length_divides_time() {
+    let keys = CookieKeys {
+        secret: [1, 2],
+        // 2^64 nanoseconds.
+        period: Duration::new(18_446_744_073, 709_551_616),
+    };
+    let cookie = keys.cookie(&Tuple::default(), Instant::ZERO);
+    let later = Instant::ZERO + Duration::from_secs(9_000_000_000);
+    assert_eq!(
+        keys.check(&cookie, &Tuple::default(), later),
+        Some(Freshness::Fresh)
+    );
+}
+
+#[test]
+fn the_room_that_an_early_connection_has_stays() {
+    let mut host = server(b"question");
+    let space = host.end.tcb.send_space();
+    host.end.tcb.set(host.now, crate::Setting::SendBuffer(1));
+    assert_eq!(host.end.tcb.send_space(), space);
+}
+
+#[test]
+fn what_was_on_the_syn_may_be_acknowledged_after_the_syn_ack() {
+    let (mut host, syn) = client(&plain(), known(1200), &[7; 2000]);
+    assert_eq!(syn.data.len(), 1184);
+    let mut closed = syn_ack(0, None);
+    closed.header.window = 0;
+    host.arrive(&closed);
+    assert_eq!(host.sent(), [(ACK, 0, 0, 0)]);
+    host.arrive(&crate::testing::window(1184, 0));
+    assert_eq!(host.sent(), []);
+    host.arrive(&crate::testing::window(1184, 60_000));
+    assert_eq!(host.sent(), [(ACK | PSH, 1184, 0, 816)]);
+    host.arrive(&segment(ACK, 0, 2000, 0));
+    assert_eq!(host.end.tcb.deadline(), None);
+}
