@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use crate::topology::Topology;
-use braidnet::tcp::{Config, CongestionControl, Keepalive, PathProbing};
+use braidnet::tcp::{Config, CongestionControl, FastOpen, Keepalive, PathProbing};
 use std::time::Duration;
 
 pub(crate) const MICROSECOND: u64 = 1_000;
@@ -170,8 +170,24 @@ impl Case {
             troubles,
         };
         case.draw_paths();
+        case.draw_fast_open();
         case.make_patient();
         case
+    }
+
+    /// Which hosts send data with their SYNs, and take such.
+    fn draw_fast_open(&mut self) {
+        let mut random = Random::new(self.seed ^ 0x7413);
+        for host in &mut self.hosts {
+            host.engine.fast_open = random.pick(&[
+                FastOpen::Off,
+                FastOpen::Connect,
+                FastOpen::Listen,
+                FastOpen::Both,
+                FastOpen::Both,
+            ]);
+            host.engine.fast_open_pending = random.pick(&[1, 4, 128]) as u32;
+        }
     }
 
     /// How hosts find out how long packets may be, and lines that swallow the longer ones without a word. Hosts that do not look for such

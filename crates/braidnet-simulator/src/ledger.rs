@@ -179,8 +179,8 @@ impl Ledger {
             (None, true) => {
                 let id = self.ends.len() as u32;
                 let mut life = Life::new(id, seen.header);
-                life.sent = 1;
-                self.ends.push(seen.header.seq + 1);
+                life.sent = seen.octets();
+                self.ends.push(seen.header.seq + life.sent);
                 if lives.len() >= REMEMBERED {
                     lives.remove(0);
                 }
@@ -259,7 +259,9 @@ impl Ledger {
         checkers::window::check(life, visit)?;
         checkers::acknowledgment::check(life, visit)?;
         checkers::reset::check(life, visit)?;
-        if !is_new {
+        if is_new {
+            checkers::timeout::begin(life, visit);
+        } else {
             self.chances += checkers::incarnation::check(life, visit)?;
             checkers::congestion::check(life, visit)?;
             checkers::timeout::check(life, visit)?;

@@ -1,9 +1,9 @@
 //! What all hosts have in common: the network, the accounts, and who talks to whom.
 
 use crate::application::{Application, Over};
-use crate::case::Case;
+use crate::case::{Case, SECOND};
 use crate::fault::Fault;
-use crate::law::{Law, Verdict, demand};
+use crate::law::{Law, Verdict, Violation, demand};
 use crate::ledger::{Key, Ledger};
 use crate::network::{Fate, Network, Packet, Witness};
 use crate::trace::Trace;
@@ -12,9 +12,14 @@ use braidnet::wire::address::Tuple;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+/// How long a SYN cookie is good at least, in nanoseconds.
+const COOKIE_LEAST: u64 = 128 * SECOND;
+
 /// One attempt of a talk.
 #[derive(Debug, Default)]
 pub(crate) struct Attempt {
+    /// When it was begun.
+    pub(crate) began: u64,
     /// The caller's station, and the connection's ends from there.
     pub(crate) client: Option<Key>,
     /// How its sides ended.
@@ -86,26 +91,37 @@ impl Shared {
         }
     }
 
-    /// A server has read which talk it is in.
-    pub(crate) fn name(&mut self, host: usize, application: &mut Application) -> Verdict {
+    /// A server has read which talk it is in; whether it is the first there.
+    pub(crate) fn name(
+        &mut self,
+        host: usize,
+        application: &mut Application,
+        takes_data_on_syns: bool,
+    ) -> Result<bool, Violation> {
         let Some(talk) = application.talk else {
-            return Ok(());
+            return Ok(true);
         };
         let plan = self.case.talks.get(talk.0 as usize);
         let attempt = self.attempts.get_mut(&talk);
         let (Some(plan), Some(attempt)) = (plan.filter(|plan| plan.server == host), attempt) else {
-            return demand(false, Law::Bytes, || {
+            demand(false, Law::Bytes, || {
                 format!("host {host} has read that it is in talk {talk:?}")
-            });
+            })?;
+            return Ok(true);
         };
-        demand(!attempt.is_served, Law::Bytes, || {
+        // An old SYN whose data come with a cookie of Fast Open opens the connection anew (RFC 7413 §2.1).
+        demand(!attempt.is_served || takes_data_on_syns, Law::Bytes, || {
             format!("host {host} serves talk {talk:?} twice")
         })?;
+        if attempt.is_served {
+            application.talk = None;
+            return Ok(false);
+        }
         attempt.is_served = true;
         application.habit = plan.habits[1].clone();
         [application.incoming, application.outgoing] = plan.bytes;
         application.wants = true;
-        Ok(())
+        Ok(true)
     }
 
     /// An application is done with its connection.
@@ -129,7 +145,12 @@ impl Shared {
         attempt.is_disturbed |= over == Over::Gone(CloseReason::TimedOut) && has_patience_limit;
         attempt.received[side] = application.received;
         self.bytes += application.received;
-        let is_excused = attempt.is_disturbed || is_rude || has_patience_limit;
+        // A cookie is good for a while (RFC 4987 §3.6): who has found the accept queue full for longer is reset.
+        let is_stale = attempt.has_cookies
+            && !attempt.is_served
+            && over == Over::Gone(CloseReason::Reset)
+            && self.now >= attempt.began + COOKIE_LEAST;
+        let is_excused = attempt.is_disturbed || is_rude || has_patience_limit || is_stale;
         let is_whole = application.sent == application.outgoing
             && application.received == application.incoming;
         let is_good = over == Over::Gone(CloseReason::Closed) && is_whole;

@@ -2,6 +2,7 @@
 
 use crate::application::{Act, Application, Over};
 use crate::case::{Case, HostCase, SECOND, nanos};
+use crate::content::Stream;
 use crate::fault::Fault;
 use crate::law::{Law, Verdict, Violation, demand};
 use crate::ledger::{FORGED, Seen, Visit};
@@ -15,7 +16,7 @@ use braidnet::message::{Arena, Pool, Run};
 use braidnet::stream::Next;
 use braidnet::tcp::{State, Status};
 use braidnet::wire::address::{Address, Tuple};
-use braidnet::{Event, Instant, Secrets, Stack, StackConfig};
+use braidnet::{Duration, Event, Instant, Secrets, Stack, StackConfig};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -24,6 +25,8 @@ use std::rc::Rc;
 pub(crate) const PORT: u16 = 7;
 /// Buckets of a stack.
 const BUCKETS: u32 = 2;
+/// Most bytes that a connection is opened with.
+const FIRST_BYTES: u64 = 4000;
 /// More turns than a stack takes at one time.
 const ENDLESS: usize = 500_000;
 /// How many packets a wire holds: more than a stack sends in a turn.
@@ -70,6 +73,8 @@ impl Station {
         config.tcp = settings.engine;
         config.batch = settings.batch;
         config.listening = Listening::default();
+        // Who was refused tries again within a run.
+        config.fast_opening.pause = Duration::from_secs(2);
         config.secrets = Secrets {
             flow_key: [random.word(), random.word()],
             isn_key: [random.word(), random.word()],
@@ -142,7 +147,20 @@ impl Station {
     pub(crate) fn call(&mut self, talk: (u32, u32), to: Address, shared: &mut Shared) -> bool {
         let [a, b, c, d] = to.as_v4().unwrap_or_default();
         let to = SocketAddr::from(([a, b, c, d], PORT));
-        let Ok(connection) = self.stack.connect(to) else {
+        let plan = &shared.case.talks[talk.0 as usize];
+        // Some of what is to be sent may travel with the SYN.
+        let mut first = vec![0; plan.bytes[0].min(self.random.sized(FIRST_BYTES)) as usize];
+        let stream = Stream {
+            talk: talk.0,
+            attempt: talk.1,
+            back: false,
+        };
+        stream.fill(0, &mut first);
+        let opened = match self.settings.engine.fast_open.connects() {
+            true => self.stack.connect_with(to, &first),
+            false => (self.stack.connect(to)).map(|connection| (connection, 0)),
+        };
+        let Ok((connection, sent)) = opened else {
             return false;
         };
         let (number, tuple) = (self.number, self.stack.tuple(connection));
@@ -152,6 +170,7 @@ impl Station {
         let plan = &shared.case.talks[talk.0 as usize];
         let mut application = Application::new(connection, false, plan.habits[0].clone());
         application.talk = Some(talk);
+        application.sent = sent as u64;
         [application.outgoing, application.incoming] = plan.bytes;
         self.applications.push(application);
         // The SYN leaves with the next turn.
@@ -445,7 +464,14 @@ impl Station {
             let act = application.act(shared.now, &mut self.stack, &mut self.random);
             acted |= act != Act::Nothing || application.wants;
             match act {
-                Act::Named => shared.name(self.host, application)?,
+                Act::Named => {
+                    let takes = self.settings.engine.fast_open.listens();
+                    if !shared.name(self.host, application, takes)? {
+                        self.stack.abort(application.connection);
+                        self.applications.swap_remove(at);
+                        continue;
+                    }
+                }
                 Act::Wrong(place) => {
                     let talk = application.talk;
                     let tuple = self.stack.tuple(application.connection);
@@ -512,7 +538,12 @@ impl Station {
         within(
             "half-open connections",
             half_open.count() as u64,
-            settings.backlog.into(),
+            // Those that have opened early are counted for themselves (RFC 7413 §4.2).
+            u64::from(settings.backlog)
+                + match settings.engine.fast_open.listens() {
+                    true => u64::from(settings.engine.fast_open_pending),
+                    false => 0,
+                },
         )?;
         let share = settings.connections / BUCKETS as usize;
         let most = BUCKETS as usize * (share + share / 2 + 16);

@@ -279,6 +279,7 @@ impl World {
         let begun = Attempt {
             is_disturbed: self.current[plan.server].is_none(),
             mark: (0, now),
+            began: now,
             ..Attempt::default()
         };
         self.shared.attempts.insert((talk, attempt), begun);

@@ -33,7 +33,8 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Verdict {
 }
 
 fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
-    let acked = match before.state.is_synchronized() {
+    // What leaves before the handshake is over is acknowledged with its end (RFC 7413 §4.2.2).
+    let acked = match before.state.is_synchronized() || before.state == State::SynReceived {
         true => after.snd_una - before.snd_una,
         false => 0,
     };

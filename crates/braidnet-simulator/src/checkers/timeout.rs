@@ -20,6 +20,11 @@ pub(crate) struct Account {
     is_unsure: bool,
 }
 
+/// A life that has not been seen before may have data on its way already, which it was opened with (RFC 7413 §4.2.2).
+pub(crate) fn begin(life: &mut Life, visit: &Visit<'_>) {
+    life.timeout.since = Some(visit.clock);
+}
+
 pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Verdict {
     let (Some(before), Some(after)) = (visit.before, visit.after) else {
         return Ok(());

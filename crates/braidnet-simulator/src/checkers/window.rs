@@ -15,7 +15,14 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Verdict {
         return Ok(());
     };
     for seen in visit.fed.iter().filter(|seen| seen.birth == peer) {
-        if !seen.has(TcpFlags::ACK) || seen.has(TcpFlags::RST) {
+        if seen.has(TcpFlags::RST) {
+            continue;
+        }
+        if !seen.has(TcpFlags::ACK) {
+            // A SYN's window holds for what is answered before the handshake is over (RFC 7413 §4.2.2).
+            let edge = 1 + u32::from(seen.header.window);
+            let from_syn = seen.has(TcpFlags::SYN);
+            life.window.edge = life.window.edge.max(if from_syn { edge } else { 0 });
             continue;
         }
         // RFC 7323 §2.2: the window of a SYN is never scaled.
