@@ -6,7 +6,7 @@
 #   peers/linux-grid.sh > crates/braidnet-tcp/tests/goodput/linux.txt
 #   CONTROLS=bbr ROUND_TRIPS=40 BUFFERS=100 peers/linux-grid.sh        # a part of it
 #
-# Needs root, ip (iproute2), chrt (util-linux) and iperf3. BRAIDNET names another binary. AT_ONCE is how many points are measured at a time
+# Needs root, ip (iproute2), chrt (util-linux), iperf3 and ping (iputils-ping). BRAIDNET names another binary. AT_ONCE is how many points are measured at a time
 # (8), RUNS of how many runs the median is taken (3): 216 points take 20 minutes.
 set -euo pipefail
 
@@ -24,7 +24,7 @@ LOSSES=(0 0.1 1 3)
 LATE=(0:0 3:5 3:20)
 NAMESPACES=()
 source "$(dirname "$0")/beside-linux.sh"
-need ip chrt iperf3
+need ip chrt iperf3 ping
 
 results=$(mktemp -d)
 trap 'clean_up; rm -rf "$results"' EXIT
