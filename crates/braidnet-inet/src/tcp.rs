@@ -13,6 +13,7 @@
 //! them), `Credit` for what they took, `Close`, `Abort` and `Connect`.
 
 pub(crate) mod after;
+mod awaited;
 mod before;
 mod connection;
 mod core;
@@ -21,6 +22,7 @@ mod limits;
 mod listen;
 pub(crate) mod locked;
 mod locks;
+mod marks;
 mod news;
 mod open;
 mod repeats;
@@ -193,7 +195,7 @@ counters! {
     COOKIES_WRONG = "cookies_wrong",
     /// ACKs that brought a cookie back once more: it has opened a connection before.
     COOKIES_SPENT = "cookies_spent",
-    /// Dropped: such ACKs that brought no cookie, but may follow one that does and has not arrived.
+    /// Dropped: such ACKs that brought no cookie, but may follow one that does and has not arrived within half a minute.
     COOKIES_AWAITED = "cookies_awaited",
     /// Dropped: a SYN; the listener has sent as many cookies as it may in this time.
     COOKIES_LIMITED = "cookies_limited",

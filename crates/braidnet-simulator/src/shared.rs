@@ -28,7 +28,7 @@ pub(crate) struct Attempt {
     pub(crate) is_served: bool,
     /// One of its hosts lost its state, or nobody was there, or somebody who was not meant.
     pub(crate) is_disturbed: bool,
-    /// Its server has given cookies: for as long as they are good, what is behind none may not be answered.
+    /// Its server has given cookies: for a while what looks as if it followed one is not answered.
     pub(crate) has_cookies: bool,
     /// Its hosts cannot reach each other any more.
     pub(crate) is_cut: bool,

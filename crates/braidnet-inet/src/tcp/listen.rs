@@ -3,6 +3,7 @@
 //! Listeners are few, change rarely and are asked only when a SYN arrives: a published snapshot that one owner replaces.
 //! Their limits hold for the whole stack, so the counts are atomic and shared.
 
+use super::awaited::Awaited;
 use super::fast_open::Early;
 use super::repeats::Repeats;
 use super::spent::Spent;
@@ -22,6 +23,7 @@ pub struct Listeners {
     all: ArcSwap<Vec<Arc<Listener>>>,
     repeats: Repeats,
     pub(super) spent: Spent,
+    pub(super) awaited: Awaited,
 }
 
 /// One port that is listened on.

@@ -4,7 +4,7 @@ use super::after::HEADROOM;
 use super::connection::{Connection, Deliver, Segment};
 use super::core::counter_of;
 use super::fast_open::Judged;
-use super::listen::{Listener, Place};
+use super::listen::{Listener, Listeners, Place};
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
@@ -181,18 +181,22 @@ impl Tcp {
         }
         let own = listener.engine();
         let engine = own.as_deref().unwrap_or(&self.config.engine);
-        let Some(redeemed) = self.cookie(tuple, cx).redeem(engine, header) else {
-            // It may be a later segment of one whose first, which had it, was lost or found no place: that comes again.
-            if self.cookie(tuple, cx).may_follow(header) {
+        let (cookie, mark) = (self.cookie(tuple, cx), || self.cookie_mark(tuple, header));
+        let Listeners { spent, awaited, .. } = &*self.listeners;
+        let Some(redeemed) = cookie.redeem(engine, header) else {
+            // It may be a later segment of a flight whose first, which had it, was lost or found no place: that comes again.
+            let may_come = || !spent.has(mark()) && awaited.may_come(mark(), cx.now());
+            if cookie.may_follow(header) && may_come() {
                 return Err(COOKIES_AWAITED);
             }
             cx.count(COOKIES_WRONG, 1);
             return Ok(Knock::Nobody);
         };
-        if self.listeners.spent.has(self.cookie_mark(tuple, header)) {
+        if spent.has(mark()) {
             cx.count(COOKIES_SPENT, 1);
             return Ok(Knock::Nobody);
         }
+        awaited.has_come(mark(), cx.now());
         let place = Place::at_once(listener.clone())?;
         Ok(Knock::Redeem(place, redeemed))
     }

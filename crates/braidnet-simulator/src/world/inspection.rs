@@ -6,8 +6,10 @@ use crate::law::{Law, Verdict, demand};
 use crate::shared::Attempt;
 use braidnet::tcp::State;
 
-/// How long a listener that has given a cookie looks for more, in nanoseconds.
+/// How long a cookie may be good, in nanoseconds: who brings one back waits for a place in the accept queue.
 const COOKIES_LAST: u64 = 192 * SECOND;
+/// How long a listener that has given cookies lets go, unanswered, what looks as if it followed one, in nanoseconds; it counts whole seconds.
+const COOKIES_AWAITED: u64 = 31 * SECOND;
 
 impl World {
     /// Looks at everything there is, and plans when to look again.
@@ -115,7 +117,12 @@ impl World {
             true => cut_patience(&case, plan.client).max(cut_patience(&case, plan.server)),
             false => case.patience(),
         };
-        let patience = patience + if attempt.has_cookies { COOKIES_LAST } else { 0 };
+        let cookies = match (attempt.has_cookies, attempt.is_served) {
+            (false, _) => 0,
+            (true, false) => COOKIES_LAST,
+            (true, true) => COOKIES_AWAITED,
+        };
+        let patience = patience + cookies;
         let patience = patience + half_open;
         if waited <= patience {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Class 20 once more: honest peers while forged SYNs take every place that a listener has, and those who would forge a cookie
 //! (RFC 4987 §3.6).
 
-use crate::packet::{ACK, End, Ip, RST, SYN, Segment};
+use crate::packet::{ACK, End, FIN, Ip, RST, SYN, Segment};
 use crate::rig::{BACKLOG, EVIL, NARROW_PORT, Rig, TARGET, echoed};
 use braidnet::Duration;
 
@@ -285,5 +285,107 @@ fn class_20_who_asks_again_goes_first() {
     }
     assert_eq!(served_at_once, 0, "the flood takes all");
     assert!(rig.count("tcp.cookies_limited") > 80_000);
+    rig.assert_undisturbed();
+}
+
+/// What acknowledges a cookie and does not bring it back may follow what does, and is let go; but not for ever: who sends it to a connection that is
+/// gone gets his RST (RFC 9293 §3.10.7.2).
+#[test]
+fn class_20_what_follows_no_cookie_is_reset_in_the_end() {
+    let mut rig = Rig::new(false);
+    fill(&mut rig, BACKLOG as u16);
+    let syn = knock((HONEST, 4000));
+    let answers = rig.segment(&syn);
+    let first = answer(&syn, &answers[0]);
+    let fin = Segment {
+        seq: first.seq.wrapping_add(9),
+        flags: FIN | ACK,
+        ..first.clone()
+    };
+    let mut waited = 0;
+    for seconds in [0, 1, 2, 4, 8, 15] {
+        rig.pass(Duration::from_secs(seconds));
+        waited += seconds;
+        rig.captured.clear();
+        assert!(rig.segment(&fin).is_empty(), "after {waited} s");
+    }
+    rig.pass(Duration::from_secs(2));
+    rig.captured.clear();
+    let answers = rig.segment(&fin);
+    let [reset] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!((reset.flags, reset.seq), (RST, fin.ack));
+    assert_eq!(rig.count("tcp.cookies_awaited"), 6);
+    assert_eq!(rig.count("tcp.cookies_wrong"), 1);
+    // The cookie itself is as good as ever.
+    rig.segment(&first.clone().data(b"nine more"));
+    let end = rig.accepted().expect("it is let in");
+    assert_eq!(rig.read(end), b"nine more");
+    rig.assert_undisturbed();
+}
+
+/// What follows a cookie that has opened a connection, which is gone, waits for nothing.
+#[test]
+fn class_20_what_follows_a_spent_cookie_is_reset() {
+    let mut rig = Rig::new(false);
+    fill(&mut rig, BACKLOG as u16);
+    let syn = knock((HONEST, 4000));
+    let answers = rig.segment(&syn);
+    let first = answer(&syn, &answers[0]).data(b"first");
+    rig.segment(&first);
+    let end = rig.accepted().expect("it is let in");
+    rig.hang_up(end);
+    rig.captured.clear();
+    let next = Segment {
+        seq: first.seq.wrapping_add(5),
+        ..first.clone()
+    };
+    let answers = rig.segment(&next);
+    assert!(
+        matches!(&answers[..], [reset] if (reset.flags, reset.seq) == (RST, next.ack)),
+        "{answers:?}"
+    );
+    assert_eq!(rig.count("tcp.cookies_awaited"), 0);
+    rig.assert_undisturbed();
+}
+
+/// Where the accept queue is full for long, what follows the cookie is let go for as long as the cookie comes again.
+#[test]
+fn class_20_what_follows_a_cookie_without_a_place_waits_with_it() {
+    let mut rig = Rig::new(false);
+    rig.nobody_accepts = true;
+    fill(&mut rig, BACKLOG as u16);
+    let peers: Vec<Segment> = (0..=BACKLOG as u16)
+        .map(|n| {
+            let syn = knock((HONEST, 4000 + n));
+            let answers = rig.segment(&syn);
+            answer(&syn, &answers[0])
+        })
+        .collect();
+    for peer in &peers[..usize::from(BACKLOG as u16)] {
+        rig.segment(peer);
+    }
+    let first = peers.last().unwrap().clone().data(b"first");
+    let next = Segment {
+        seq: first.seq.wrapping_add(5),
+        ..first.clone()
+    }
+    .data(b" next");
+    for round in 0..4 {
+        for segment in [&first, &next] {
+            rig.captured.clear();
+            assert!(rig.segment(segment).is_empty(), "round {round}");
+        }
+        rig.pass(Duration::from_secs(20));
+    }
+    assert_eq!(rig.count("tcp.cookies_awaited"), 4);
+    rig.nobody_accepts = false;
+    rig.settle();
+    rig.segment(&first);
+    rig.segment(&next);
+    let ends: Vec<_> = std::iter::from_fn(|| rig.accepted()).collect();
+    assert_eq!(ends.len(), peers.len());
+    assert_eq!(rig.read(ends[ends.len() - 1]), b"first next");
     rig.assert_undisturbed();
 }
