@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// How far a receive buffer may grow, and what is known of the time that a window takes.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// It may grow yet.
+    /// Rounds are looked at: the handshake is over, and it may grow yet.
     pub(crate) goes_on: bool,
     /// Where the round ends that goes on: the window's right edge when it began.
     pub(crate) round_end: SeqNumber,
@@ -22,6 +22,7 @@ pub(crate) struct Growth {
     round_start: Instant,
     /// The shortest round trip so far, in nanoseconds.
     shortest: u64,
+    /// Most bytes that the buffer may have, or 0 if it stays as it is.
     most_bytes: u32,
     allowance: Option<Arc<Allowance>>,
     /// What is taken of the allowance.
@@ -32,12 +33,12 @@ impl Growth {
     /// From `bytes` to `most_bytes`.
     pub(crate) fn new(bytes: u32, most_bytes: u32) -> Growth {
         Growth {
-            goes_on: most_bytes > bytes,
+            goes_on: false,
             round_end: SeqNumber::default(),
             round_begin: SeqNumber::default(),
             round_start: Instant::ZERO,
             shortest: u64::MAX,
-            most_bytes,
+            most_bytes: if most_bytes > bytes { most_bytes } else { 0 },
             allowance: None,
             taken: 0,
         }
@@ -50,11 +51,12 @@ impl Growth {
 
     /// The buffer stays as it is.
     pub(crate) fn stop(&mut self) {
-        self.goes_on = false;
+        (self.goes_on, self.most_bytes) = (false, 0);
     }
 
-    /// The first round begins; the handshake took `rtt` nanoseconds, or 0 if that is not known.
+    /// The first round begins, after the handshake: what came with a SYN says nothing of the time that a window takes. The handshake took `rtt` nanoseconds, or 0 if that is not known.
     pub(crate) fn begin(&mut self, now: Instant, (from, to): (SeqNumber, SeqNumber), rtt: u64) {
+        self.goes_on = self.most_bytes > 0;
         self.round_begin = from;
         self.round_end = to;
         self.round_start = now;

@@ -9,7 +9,8 @@ use braidnet_wire::time::Instant;
 
 impl<P: Payload> Tcb<P> {
     /// SYN-RECEIVED: the peer's SYN once more. Alone it asks for our SYN-ACK; with an ACK it is the peer's answer in a
-    /// simultaneous open, of which the SYN is known (RFC 9293 §3.5, figure 7).
+    /// simultaneous open, of which the SYN is known (RFC 9293 §3.5, figure 7). A connection that the peer's data have opened is in none: there it
+    /// is a SYN like any other.
     pub(super) fn check_repeated_syn(
         &mut self,
         now: Instant,
@@ -24,6 +25,9 @@ impl<P: Payload> Tcb<P> {
             return Ok(());
         }
         if segment.has(TcpFlags::ACK) {
+            if self.connection.early {
+                return Ok(());
+            }
             segment.seq += 1;
             segment.drop_text(DropReason::TextOnSyn);
             self.receiver.ack_now = true;
@@ -201,8 +205,9 @@ impl<P: Payload> Tcb<P> {
         now: Instant,
         segment: &Segment<'_, P>,
     ) -> Result<(), DropReason> {
-        let known =
-            self.connection.state == State::SynReceived && segment.header.seq == self.receiver.irs;
+        let known = self.connection.state == State::SynReceived
+            && !self.connection.early
+            && segment.header.seq == self.receiver.irs;
         if segment.has(TcpFlags::SYN) && !known {
             self.challenge(now);
             return Err(DropReason::SynOnConnection);

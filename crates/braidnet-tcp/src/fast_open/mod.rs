@@ -203,9 +203,12 @@ impl<P: Payload> Tcb<P> {
     }
 
     /// What an [attempt](Tcb::ask_fast_open) to open fast was good for, once, as soon as that is known: when the handshake is over, or
-    /// the connection is.
+    /// the connection is. Who only [gives](Tcb::give_cookie) a cookie attempts nothing.
     pub fn take_fast_opened(&mut self) -> Option<FastOpened> {
         let connection = &mut self.connection;
+        if !connection.active {
+            return None;
+        }
         let attempt = connection.fast_open.as_ref()?;
         let is_over = connection.state == State::Closed && connection.handshakes_sent > 0;
         let unanswered = is_over.then_some(FastOpened {

@@ -462,3 +462,55 @@ fn what_was_on_the_syn_may_be_acknowledged_after_the_syn_ack() {
     host.arrive(&segment(ACK, 0, 2000, 0));
     assert_eq!(host.end.tcb.deadline(), None);
 }
+
+#[test]
+fn who_only_gives_a_cookie_attempts_nothing() {
+    let now = Instant::from_millis(5000);
+    let syn = segment(SYN, -1, 0, 0);
+    let mut end = End::accept(&plain(), crate::testing::ISS, &syn, now);
+    end.tcb.give_cookie(cookie());
+    let mut host = Host { end, now };
+    assert_eq!(host.sent(), [(SYN | ACK, -1, 0, 0)]);
+    host.arrive(&segment(RST, 0, 0, 0));
+    assert!(host.end.is_closed());
+    assert_eq!(host.end.tcb.take_fast_opened(), None);
+}
+
+#[test]
+fn what_a_syn_brings_does_not_make_the_receive_buffer_grow() {
+    let now = Instant::from_millis(5000);
+    let config = Config {
+        receive_buffer_bytes: 1000,
+        receive_buffer_max_bytes: 50_000,
+        ..plain()
+    };
+    // Wherever the peer's numbers begin.
+    for irs in [5, 1 << 20, 1 << 31, u32::MAX - 300] {
+        let mut syn = segment(SYN, -1, 0, 0);
+        syn.header.seq = SeqNumber::new(irs);
+        let mut end = End::accept(&config, crate::testing::ISS, &syn, now);
+        let mut sink: Vec<Bytes> = Vec::new();
+        end.tcb
+            .open_early(now, Some(Bytes(vec![7; 600])), &mut sink);
+        assert_eq!(sink.len(), 1);
+        assert_eq!(end.poll(now)[0].header.window, 400, "{irs}");
+    }
+}
+
+#[test]
+fn an_early_connection_is_in_no_simultaneous_open() {
+    let mut host = server(b"question");
+    host.end.send(b"answer");
+    host.sent();
+    // It would acknowledge the answer.
+    let mut both = segment(SYN | ACK, -1, 6, 0);
+    both.data = b"question and more".to_vec();
+    assert_eq!(host.arrive(&both), Events::empty());
+    assert_eq!(host.end.drops, [DropReason::SynOnConnection]);
+    assert_eq!(host.sent(), [(ACK, 6, 8, 0)]);
+    assert_eq!(host.end.received, b"question");
+    assert!(
+        host.arrive(&segment(ACK, 8, 6, 0))
+            .contains(Events::CONNECTED)
+    );
+}
