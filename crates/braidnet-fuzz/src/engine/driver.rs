@@ -1,19 +1,18 @@
 //! One engine, its user, and the model, step by step.
 
 mod checks;
+mod opening;
 mod piece;
 mod record;
 
 use super::input::{Kind, Record};
 use super::model::{Agreed, Arriving, Model, Reset, Variant};
-use super::setup::{Opening, Setup};
-use braidnet_tcp::{
-    DropReason, EcnMode, Events, Heard, Listen, Report, State, SynCookie, Tcb, Transmit, listen,
-};
-use braidnet_wire::address::{Address, Tuple};
+use super::setup::Setup;
+use braidnet_tcp::{DropReason, EcnMode, Events, Heard, Report, State, Tcb, Transmit};
 use braidnet_wire::seq::SeqNumber;
-use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
+use braidnet_wire::tcp::{FastOpenCookie, SackBlock, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
+pub use opening::cookie;
 use piece::{Piece, Store};
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -24,6 +23,9 @@ const ENDLESS: usize = 20_000;
 
 /// Segments that have arrived.
 pub static SEGMENTS: AtomicU64 = AtomicU64::new(0);
+
+/// The Fast Open options of the peer's SYNs.
+const FAST_OPEN_OPTIONS: [Option<&[u8]>; 4] = [None, Some(b"biscuits"), Some(b"tart"), Some(&[])];
 
 static TRACED: OnceLock<bool> = OnceLock::new();
 
@@ -47,120 +49,14 @@ pub struct Driver {
     pub(super) shortened: bool,
     /// The user waits only so long for everything to be taken.
     lingers: bool,
+    /// What an attempt to open fast was good for has been told.
+    told: bool,
     traced: bool,
     /// What was sent, while a session is recorded.
     sent: Vec<Transmit>,
 }
 
 impl Driver {
-    pub fn open(record: Record<'_>) -> Driver {
-        let setup = Setup::of(record);
-        let (iss, now) = (SeqNumber::new(setup.iss), setup.now);
-        let active = setup.opening == Opening::Active;
-        let offers = setup.offers();
-        let mut model = Model::new(setup.iss, active, now);
-        let tcb = if active {
-            Tcb::connect(&setup.config, iss, setup.mss, now)
-        } else {
-            assert_eq!(listen(&setup.syn), Listen::Accept);
-            model.take_syn(now, &setup.syn, &offers.0, offers.1);
-            Tcb::accept(&setup.config, iss, setup.mss, &setup.syn, now)
-        };
-        let mut driver = Driver {
-            model,
-            tcb,
-            offers,
-            now,
-            store: Rc::default(),
-            released: 0,
-            delivered: 0,
-            taken: 0,
-            peer_clock: setup.syn.ts_value,
-            waiting_since: None,
-            shortened: false,
-            lingers: false,
-            sent: Vec::new(),
-            traced: *TRACED.get_or_init(|| std::env::var_os("BRAIDNET_FUZZ_TRACE").is_some()),
-            setup,
-        };
-        if driver.setup.opening == Opening::Cookie {
-            driver.redeem();
-        }
-        driver.poll();
-        if driver.setup.shaken {
-            driver.shake();
-        }
-        driver
-    }
-
-    /// In place of the connection that was opened by a SYN, the one that its cookie brings back.
-    fn redeem(&mut self) {
-        let tuple = Tuple {
-            local: Address::v4([10, 0, 0, 1]),
-            remote: Address::v4([10, 0, 0, 2]),
-            local_port: 80,
-            remote_port: 4000,
-        };
-        let cookie = SynCookie {
-            secret: [1, 2],
-            tuple: &tuple,
-            now: self.now,
-        };
-        let config = &self.setup.config;
-        let answer = cookie.answer(config, self.setup.mss, &self.setup.syn, 0);
-        let ack = TcpHeader {
-            seq: self.setup.syn.seq + 1,
-            ack: answer.seq + 1,
-            flags: TcpFlags::ACK,
-            present: self.setup.syn.present & answer.present & TcpHeader::HAS_TIMESTAMPS,
-            ts_value: self.setup.syn.ts_value,
-            ts_echo: answer.ts_value,
-            ..TcpHeader::default()
-        };
-        let redeemed = cookie
-            .redeem(config, &ack)
-            .expect("the cookie that was just given");
-        self.tcb = Tcb::accept_redeemed(config, self.setup.mss, &redeemed, 0, self.now);
-        // What a cookie keeps of the SYN: nothing of the window, and no option without timestamps.
-        let mut syn = self.setup.syn;
-        syn.window = 0;
-        if answer.present & TcpHeader::HAS_TIMESTAMPS == 0 {
-            syn.present = 0;
-        }
-        self.setup.iss = answer.seq.value();
-        self.model = Model::new(self.setup.iss, false, self.now);
-        self.model
-            .take_syn(self.now, &syn, &self.offers.0, self.offers.1);
-        self.model.rcv_edge = 1 + i64::from(answer.window);
-        self.model.snd_max = 1;
-        // Never more than it stands for; one of eight sizes.
-        self.setup.syn.mss = u16::try_from(self.tcb.mss())
-            .unwrap_or(u16::MAX)
-            .saturating_add(12);
-        self.setup.syn.present |= TcpHeader::HAS_MSS;
-    }
-
-    /// The rest of a handshake without trouble.
-    fn shake(&mut self) {
-        let mut header = match self.setup.opening {
-            Opening::Active => TcpHeader {
-                flags: TcpFlags::SYN.union(TcpFlags::ACK),
-                ..self.setup.syn
-            },
-            _ => TcpHeader {
-                seq: self.setup.syn.seq + 1,
-                flags: TcpFlags::ACK,
-                window: self.setup.syn.window,
-                ts_value: self.setup.syn.ts_value,
-                present: u8::from(self.model.agreed.timestamps),
-                ..TcpHeader::default()
-            },
-        };
-        header.ack = SeqNumber::new(self.model.snd_seq(1));
-        self.arrive(&header, 0, 0);
-        self.poll();
-    }
-
     /// Says what happens where somebody looks on: `BRAIDNET_FUZZ_TRACE=1`.
     fn trace(&self, what: impl FnOnce() -> String) {
         if self.traced {
@@ -256,8 +152,13 @@ impl Driver {
             header.present |= self.setup.syn.present & !TcpHeader::HAS_TIMESTAMPS;
             header.mss = self.setup.syn.mss;
             header.window_scale = self.setup.syn.window_scale;
+            let option = record.one_of(14, FAST_OPEN_OPTIONS);
+            if let Some(cookie) = option.and_then(FastOpenCookie::new) {
+                header = header.with_fast_open(cookie);
+            }
         } else {
             self.sack(record, &mut header);
+            header.present |= record.byte(3) & TcpHeader::AE;
         }
         // What the network says of congestion (RFC 3168 §5).
         header.present |= record.byte(2) & TcpHeader::ECN;
@@ -330,21 +231,7 @@ impl Driver {
             assert_eq!(self.setup.config.ecn, EcnMode::Accurate);
             self.model.refuse();
         }
-        let (mut at, mut came) = (before.1.rcv_nxt, Vec::new());
-        for piece in &sink {
-            assert_eq!(piece.start, at, "octets are delivered in order");
-            assert!(piece.len > 0);
-            at += piece.len as i64;
-            came.extend(std::iter::repeat_n(piece.variant, piece.len));
-        }
-        assert!(
-            came == expected,
-            "delivered {} octets, not {}, or others",
-            came.len(),
-            expected.len()
-        );
-        self.delivered += came.len() as i64;
-        drop(sink);
+        self.take_delivered(before.1.rcv_nxt, sink, &expected);
         self.check_kept(before.0, &before.1, expected.is_empty(), outcome.drop);
         let acked = i64::from(self.tcb.take_acked());
         self.released += acked;
@@ -475,6 +362,10 @@ impl Driver {
             assert!(sent < ENDLESS, "transmits without end");
         }
         assert!(due || sent == 0, "what was not due is sent");
+        assert!(
+            !self.model.owes_syn || self.model.state == State::Closed,
+            "a SYN is owed"
+        );
         self.trace(|| format!("sent {sent}: {:?}", self.tcb.status()));
         assert!(
             !self.model.owes_ack || acks > 0 || self.model.state == State::Closed,

@@ -5,8 +5,10 @@
 //!
 //! Places are counted from a SYN, which has place 0; the first octet of data has place 1. They do not wrap.
 
-use braidnet_tcp::State;
-use braidnet_wire::tcp::{TcpFlags, TcpHeader};
+mod opening;
+
+use braidnet_tcp::{EcnMode, State};
+use braidnet_wire::tcp::{FastOpenCookie, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -83,6 +85,22 @@ pub struct Model {
     /// The user has closed.
     pub closed: bool,
     pub reset: Option<Reset>,
+    // The handshake.
+    /// Data were taken from the peer's SYN, whose cookie was good (RFC 7413 §4.2.2).
+    pub early: bool,
+    /// Octets that our SYN has carried, and how many of these its answer acknowledges.
+    pub carried: i64,
+    pub taken: i64,
+    /// The Fast Open option of that answer.
+    pub answer: Option<FastOpenCookie>,
+    /// Our SYN, or SYN-ACK, must leave next.
+    pub owes_syn: bool,
+    /// How many SYNs and SYN-ACKs have left, and whether the last SYN has asked for congestion notification.
+    pub syns: u32,
+    pub asks: bool,
+    ecn: EcnMode,
+    /// Both SYNs agree on it.
+    pub may_mark: bool,
 }
 
 /// What a segment brings.
@@ -96,7 +114,7 @@ pub struct Arriving<'a> {
 pub type Delivered = Vec<Variant>;
 
 impl Model {
-    pub fn new(iss: u32, active: bool, now: Instant) -> Model {
+    pub fn new(iss: u32, active: bool, ecn: EcnMode, now: Instant) -> Model {
         Model {
             state: if active {
                 State::SynSent
@@ -129,6 +147,15 @@ impl Model {
             written: 0,
             closed: false,
             reset: None,
+            early: false,
+            carried: 0,
+            taken: 0,
+            answer: None,
+            owes_syn: true,
+            ecn,
+            syns: 0,
+            asks: false,
+            may_mark: false,
         }
     }
 
@@ -150,27 +177,6 @@ impl Model {
     /// The place behind a sequence number of ours, the one nearest to SND.UNA.
     pub fn snd_place(&self, seq: u32) -> i64 {
         self.snd_una + i64::from(seq.wrapping_sub(self.snd_seq(self.snd_una)) as i32)
-    }
-
-    /// The peer's SYN, in LISTEN or SYN-SENT. `offers` is what we offer.
-    pub fn take_syn(&mut self, now: Instant, syn: &TcpHeader, offers: &Agreed, scales: bool) {
-        self.irs = syn.seq.value();
-        self.rcv_nxt = 1;
-        self.rcv_edge += 1;
-        self.last_ack = 1;
-        let scaled = scales && syn.has(TcpHeader::HAS_WINDOW_SCALE);
-        self.agreed = Agreed {
-            timestamps: offers.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS),
-            sack: offers.sack && syn.has(TcpHeader::HAS_SACK_PERMITTED),
-            snd_shift: if scaled { syn.window_scale.min(14) } else { 0 },
-            rcv_shift: if scaled { offers.rcv_shift } else { 0 },
-        };
-        if self.agreed.timestamps {
-            self.ts_recent = syn.ts_value;
-            self.ts_recent_at = now;
-        }
-        let ack = self.snd_place(syn.ack.value());
-        self.set_window(0, ack, syn, 0);
     }
 
     fn set_window(&mut self, seq: i64, ack: i64, header: &TcpHeader, shift: u8) {
@@ -197,52 +203,6 @@ impl Model {
         }
     }
 
-    /// RFC 9293 §3.10.7.3.
-    fn arrive_in_syn_sent(
-        &mut self,
-        now: Instant,
-        segment: &Arriving<'_>,
-        offers: &Agreed,
-        scales: bool,
-    ) {
-        let header = segment.header;
-        let has = |flag| header.flags.contains(flag);
-        let acked = self.snd_place(header.ack.value()) == 1;
-        if has(TcpFlags::ACK) && !acked {
-            if !has(TcpFlags::RST) {
-                self.reset = Some(Reset::To(header.ack.value()));
-            }
-            return;
-        }
-        if has(TcpFlags::RST) {
-            if has(TcpFlags::ACK) {
-                self.end();
-            }
-            return;
-        }
-        if !has(TcpFlags::SYN) {
-            return;
-        }
-        self.take_syn(now, header, offers, scales);
-        if has(TcpFlags::ACK) {
-            self.establish();
-            self.owes_ack = true;
-        } else {
-            self.state = State::SynReceived;
-        }
-    }
-
-    /// Our SYN is acknowledged.
-    fn establish(&mut self) {
-        self.state = State::Established;
-        self.snd_una = 1;
-        self.snd_max = self.snd_max.max(1);
-        self.snd_edge = self.snd_una + self.snd_wnd;
-        if self.closed {
-            self.state = State::FinWait1;
-        }
-    }
-
     /// RFC 9293 §3.10.7.4.
     fn arrive_later(&mut self, now: Instant, segment: &Arriving<'_>) -> Delivered {
         let header = segment.header;
@@ -260,9 +220,12 @@ impl Model {
             if !has(TcpFlags::ACK) {
                 return Vec::new();
             }
-            // Simultaneous open (§3.5, figure 7). What comes with a SYN is not taken (departure).
-            (start, end, fin, known_syn) = (1, 1, false, true);
-            self.owes_ack = true;
+            // Simultaneous open (§3.5, figure 7). What comes with a SYN is not taken (departure). A peer whose data have opened the connection
+            // cannot be in one.
+            if !self.early {
+                (start, end, fin, known_syn) = (1, 1, false, true);
+                self.owes_ack = true;
+            }
         }
         // RFC 7323 §5.3, R1, and §3.2.
         if self.agreed.timestamps && !has(TcpFlags::RST) {
@@ -353,13 +316,14 @@ impl Model {
         let header = segment.header;
         let ack = self.snd_place(header.ack.value());
         if self.state == State::SynReceived {
-            if ack != 1 {
+            // SND.UNA < SEG.ACK =< SND.NXT.
+            if ack < 1 || ack > self.snd_max {
                 self.reset = Some(Reset::To(header.ack.value()));
                 return false;
             }
             let shift = if known_syn { 0 } else { self.agreed.snd_shift };
             self.set_window(seq, ack, header, shift);
-            self.establish();
+            self.establish(header);
             if known_syn {
                 return true;
             }
@@ -546,13 +510,6 @@ impl Model {
         };
         self.end();
         self.reset = told.then_some(Reset::Ours);
-    }
-
-    /// The peer's SYN has come once more, and asks for another kind of congestion notification than the first (RFC 9768 §3.1.5).
-    pub fn refuse(&mut self) {
-        assert_eq!(self.state, State::SynReceived);
-        self.end();
-        self.reset = Some(Reset::Ours);
     }
 
     /// The user reads no more.

@@ -2,7 +2,7 @@
 
 use super::driver::Driver;
 use super::model::Reset;
-use braidnet_tcp::{State, Transmit};
+use braidnet_tcp::{EcnMode, State, Transmit};
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 
 impl Driver {
@@ -18,8 +18,9 @@ impl Driver {
             "only a RST leaves what is closed"
         );
         if header.flags.contains(TcpFlags::SYN) {
-            return self.check_syn(header);
+            return self.check_syn(transmit, place);
         }
+        self.check_mark(transmit);
         assert!(header.flags.contains(TcpFlags::ACK));
         self.check_acknowledgment(header, transmit.len == 0);
         self.check_octets(transmit, place);
@@ -55,7 +56,13 @@ impl Driver {
         }
     }
 
-    fn check_syn(&mut self, header: &TcpHeader) {
+    fn check_syn(&mut self, transmit: &Transmit, place: i64) {
+        let header = &transmit.header;
+        assert_eq!(header.fast_open(), self.option_due());
+        let octets = self.octets_due(header);
+        assert_eq!(transmit.len, octets, "data on a SYN");
+        assert!(octets == 0 || place == 1);
+        assert_eq!(header.ecn(), 0);
         let model = &mut self.model;
         assert_eq!(header.seq.value(), model.snd_seq(0));
         let answers = header.flags.contains(TcpFlags::ACK);
@@ -70,11 +77,30 @@ impl Driver {
         if answers {
             assert_eq!(header.ack.value(), model.rcv_seq(model.rcv_nxt));
             model.last_ack = model.rcv_nxt;
+            model.snd_max = model.snd_max.max(1);
+            model.syns += 1;
+        } else {
+            let asks = header.flags.contains(TcpFlags::ECE);
+            assert_eq!(asks, header.flags.contains(TcpFlags::CWR));
+            assert_eq!(asks, model.asks_next(self.setup.config.ecn));
+            let counts = asks && self.setup.config.ecn == EcnMode::Accurate;
+            assert_eq!(header.has(TcpHeader::AE), counts);
+            model.send_syn(octets, asks);
         }
+        model.owes_syn = false;
         // RFC 7323 §2.2: the window of a SYN is not scaled.
         model.rcv_edge = model.rcv_edge.max(model.rcv_nxt + i64::from(header.window));
-        model.snd_max = model.snd_max.max(1);
         assert!(u32::from(header.window) <= self.setup.config.receive_buffer_bytes);
+    }
+
+    /// Only new data may be marked, and only where that is agreed on (RFC 3168 §6.1.4 and §6.1.5).
+    fn check_mark(&self, transmit: &Transmit) {
+        let may = self.model.may_mark && transmit.len > 0 && !transmit.retransmission;
+        match transmit.header.ecn() {
+            0 => {}
+            TcpHeader::ECT_0 => assert!(may, "marked: {transmit:?}"),
+            other => panic!("ECN field {other}"),
+        }
     }
 
     /// RCV.NXT, a right edge that does not go back, and what is held out of order.
@@ -186,7 +212,8 @@ impl Driver {
             seq < self.model.snd_max,
             "called a retransmission"
         );
-        let edge = self.model.snd_una + self.model.snd_wnd;
+        // A SYN takes none of the window (RFC 7413 §4.2.2: data leave before ours is acknowledged).
+        let edge = self.model.snd_una.max(1) + self.model.snd_wnd;
         let new = end > self.model.snd_max;
         assert!(
             !new || end <= edge || end - seq == 1,
@@ -194,6 +221,12 @@ impl Driver {
         );
         assert!(end <= self.model.snd_edge.max(edge) || end - seq == 1);
         assert!(len <= self.longest_segment(), "{len} octets in a segment");
+        if self.model.state == State::SynReceived {
+            assert!(
+                end - 1 <= self.initial_window(),
+                "{end} octets before the handshake is over"
+            );
+        }
         self.model.snd_max = self.model.snd_max.max(end);
     }
 
@@ -207,5 +240,11 @@ impl Driver {
         };
         let options = if self.model.agreed.timestamps { 12 } else { 0 };
         i64::from(theirs.max(88).min(self.setup.mss.max(88))) - options
+    }
+
+    /// RFC 6928 §2, to which RFC 7413 §4.2.2 holds what is answered early.
+    fn initial_window(&self) -> i64 {
+        let smss = self.longest_segment();
+        (10 * smss).min((2 * smss).max(14_600))
     }
 }

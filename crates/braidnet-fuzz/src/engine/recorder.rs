@@ -1,8 +1,8 @@
 //! Sessions between the engine under test and another one, over a link that loses, repeats and delays, as inputs: what fuzzing begins with.
 
-use super::driver::Driver;
+use super::driver::{Driver, cookie};
 use super::input::{Kind, RECORD, Record};
-use braidnet_tcp::{Config, Payload, Tcb};
+use braidnet_tcp::{Config, EcnMode, KnownServer, Payload, Tcb};
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
 
@@ -62,15 +62,37 @@ impl Session {
         setup[10..12].copy_from_slice(&[0x0f, 0xa0]);
         setup[12] = next(&mut random, 256) as u8;
         setup[13] = next(&mut random, 4) as u8;
+        // What an opener makes of congestion notification, and whether data travel with the SYN.
+        setup[9] = next(&mut random, 4) as u8 * 0x20;
+        let octets = (next(&mut random, 2) == 1).then(|| next(&mut random, 200) as u8);
+        if let Some(octets) = octets {
+            setup[9] |= 4;
+            setup[15] = octets;
+        }
         let driver = Driver::open(Record(&setup));
         let peer_config = Config {
             receive_buffer_bytes: 4000,
             receive_buffer_max_bytes: 4000 << 5,
+            ecn: match active {
+                true => EcnMode::Accurate,
+                false => EcnMode::Passive,
+            },
             ..Config::default()
         };
         let now = driver.now();
         let iss = driver.irs();
-        let peer = (!active).then(|| Tcb::connect(&peer_config, iss, 300, now));
+        let peer = (!active).then(|| {
+            let mut peer = Tcb::connect(&peer_config, iss, 300, now);
+            if let Some(octets) = octets {
+                let known = KnownServer {
+                    cookie: cookie(),
+                    mss: 300,
+                };
+                peer.ask_fast_open(Some(known));
+                peer.send(octets.into());
+            }
+            peer
+        });
         let mut session = Session {
             input: setup.to_vec(),
             driver,
@@ -151,8 +173,13 @@ impl Session {
 
     fn arrive_at_peer(&mut self, header: &TcpHeader, len: usize) {
         let (config, iss) = (self.peer_config, self.driver.irs());
-        if self.peer.is_none() && header.flags == TcpFlags::SYN {
-            self.peer = Some(Tcb::accept(&config, iss, 300, header, self.now));
+        if self.peer.is_none() && header.flags.contains(TcpFlags::SYN) {
+            let mut peer = Tcb::accept(&config, iss, 300, header, self.now);
+            if header.fast_open() == Some(cookie()) {
+                peer.open_early(self.now, Some(Octets(len)), &mut Vec::new());
+                peer.receive(len as u32);
+            }
+            self.peer = Some(peer);
             return;
         }
         if let Some(peer) = &mut self.peer {

@@ -18,6 +18,27 @@ pub enum Opening {
     Active,
 }
 
+/// What an opening has of Fast Open (RFC 7413).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fast {
+    /// Octets that come with the peer's SYN, or are there to go with ours.
+    pub octets: u16,
+    pub cookie: Cookie,
+    /// The largest segment that we know the peer to take, where we begin.
+    pub known_mss: u16,
+}
+
+/// Who shows a cookie to whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cookie {
+    /// The SYN brings a good one.
+    Good,
+    /// The SYN asks for one, or brings one that is not good; our SYN-ACK gives one.
+    Wanted,
+    /// The SYN brings a good one, and our SYN-ACK gives another.
+    Replaced,
+}
+
 /// What an input chooses.
 pub struct Setup {
     pub opening: Opening,
@@ -31,6 +52,30 @@ pub struct Setup {
     pub syn: TcpHeader,
     /// Data leaves in pieces of at most so many bytes.
     pub longest_piece: u32,
+    /// Data may travel with the SYN.
+    pub fast: Option<Fast>,
+    /// How many octets of these the SYN-ACK acknowledges where the handshake is completed at once.
+    pub share: Share,
+}
+
+/// A part of what there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
+    None,
+    All,
+    Half,
+    One,
+}
+
+impl Share {
+    pub fn of(self, octets: i64) -> i64 {
+        match self {
+            Share::None => 0,
+            Share::All => octets,
+            Share::Half => octets / 2,
+            Share::One => octets.min(1),
+        }
+    }
 }
 
 impl Setup {
@@ -61,9 +106,8 @@ impl Setup {
             flight_pieces: if record.bit(4, 7) { 8 } else { 8192 },
             clock_granularity: record
                 .one_of(9, [Duration::from_micros(1), Duration::from_millis(10)]),
-            // Who asks for it answers a refusal by asking once more, which the model does not.
             ecn: match opening {
-                Opening::Active => EcnMode::Passive,
+                Opening::Active => ECN_OF_OPENERS[usize::from(record.byte(9) >> 5 & 3)],
                 _ => EcnMode::ALL[usize::from(record.byte(5) >> 5 & 3)],
             },
             ..Config::default()
@@ -92,6 +136,8 @@ impl Setup {
             now: Instant::from_millis(u64::from(record.byte(15)) << 8),
             syn,
             longest_piece: if record.bit(9, 7) { 100 } else { u32::MAX },
+            fast: (opening != Opening::Cookie && record.bit(9, 2)).then(|| Fast::of(record)),
+            share: record.one_of(11, [Share::None, Share::All, Share::Half, Share::One]),
         }
     }
 
@@ -109,6 +155,30 @@ impl Setup {
             rcv_shift: shift,
         };
         (offers, self.config.window_scale)
+    }
+}
+
+/// What an opener makes of congestion notification.
+const ECN_OF_OPENERS: [EcnMode; 4] = [
+    EcnMode::Passive,
+    EcnMode::On,
+    EcnMode::Accurate,
+    EcnMode::Off,
+];
+
+impl Fast {
+    fn of(record: Record<'_>) -> Fast {
+        let (cookie, known_mss) = [
+            (Cookie::Good, record.word(6)),
+            (Cookie::Wanted, 536),
+            (Cookie::Replaced, 90),
+            (Cookie::Good, u16::MAX),
+        ][usize::from(record.byte(9) >> 3 & 3)];
+        Fast {
+            octets: record.word(14) % 3000,
+            cookie,
+            known_mss,
+        }
     }
 }
 

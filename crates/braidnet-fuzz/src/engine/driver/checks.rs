@@ -1,10 +1,29 @@
 //! What the engine says of itself, held against the model.
 
-use super::super::model::{Model, Octet};
+use super::super::model::{Delivered, Model, Octet};
 use super::Driver;
+use super::piece::Piece;
 use braidnet_tcp::{DropReason, State};
 
 impl Driver {
+    /// What the engine delivers from place `at` on is what the model does.
+    pub(super) fn take_delivered(&mut self, mut at: i64, sink: Vec<Piece>, expected: &Delivered) {
+        let mut came = Delivered::new();
+        for piece in &sink {
+            assert_eq!(piece.start, at, "octets are delivered in order");
+            assert!(piece.len > 0);
+            at += piece.len as i64;
+            came.extend(std::iter::repeat_n(piece.variant, piece.len));
+        }
+        assert!(
+            came == *expected,
+            "delivered {} octets, not {}, or others",
+            came.len(),
+            expected.len()
+        );
+        self.delivered += came.len() as i64;
+    }
+
     /// Data out of order is kept, unless there is no room: then the model forgets it.
     pub(super) fn check_kept(
         &mut self,
@@ -36,6 +55,7 @@ impl Driver {
 
     /// What can be asked of the engine is what the model says.
     pub(in super::super) fn check(&mut self) {
+        self.check_opened();
         let (status, model) = (self.tcb.status(), &self.model);
         assert_eq!(status.state, model.state);
         if model.state == State::Closed {

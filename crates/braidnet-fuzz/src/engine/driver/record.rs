@@ -29,7 +29,9 @@ impl Driver {
         let model = &self.model;
         let mut record = [0; RECORD];
         record[0] = Kind::Segment.first_byte();
-        record[1] = (header.flags.0 ^ TcpFlags::ACK.0) & 0x3f;
+        record[1] = (header.flags.0 ^ TcpFlags::ACK.0) & 0x7f;
+        record[2] = header.present & TcpHeader::ECN | (header.flags.0 & TcpFlags::CWR.0) >> 2;
+        record[3] = header.present & TcpHeader::AE;
         let distance = |place: i64, from: i64| ((place - from) as i16).to_be_bytes();
         let seq = model.rcv_place(header.seq.value());
         // Before the peer's SYN, places count from the SYN that is known to come.
