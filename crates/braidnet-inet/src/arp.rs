@@ -22,10 +22,11 @@ mod published;
 mod table;
 
 pub(crate) use published::{Neighbours, View};
-pub(crate) use table::MAX_NEIGHBOURS;
 
 use crate::counters::counters;
 use crate::interface::Interface;
+use crate::limits::{InetLimits, LimitError};
+use crate::live::Live;
 use crate::notes::Frame;
 use crate::room::HEADROOM;
 use braidnet_message::{Message, Run};
@@ -37,11 +38,51 @@ use braidnet_wire::time::Instant;
 use std::sync::Arc;
 use table::{Effect, Origin, Reason, Table};
 
+/// What may be known of neighbours, and wait for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resolution {
+    /// Neighbours in the table: 1,024 by default, 1 to 16,384. Of one more, one that is not used gives way, or the newcomer is turned away. Each
+    /// that becomes known, and each that is forgotten, costs time for all that are.
+    pub neighbours: usize,
+    /// Packets that wait for one neighbour to answer: 16 by default, 1 to 1,024 (RFC 1122 §2.3.2.2 asks for one at least). Of one more, the
+    /// oldest is dropped.
+    pub waiting: usize,
+    /// Packets that wait for all neighbours together: 512 by default, 1 to 65,536. One more is dropped.
+    pub waiting_in_all: usize,
+}
+
+impl Default for Resolution {
+    fn default() -> Resolution {
+        Resolution {
+            neighbours: 1024,
+            waiting: 16,
+            waiting_in_all: 512,
+        }
+    }
+}
+
+impl Resolution {
+    /// As many neighbours as a table can be told to hold.
+    pub(crate) const MOST_NEIGHBOURS: usize = 16_384;
+
+    /// Whether each is in its range.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub fn check(&self) -> Result<(), LimitError> {
+        let neighbours = 1..=Resolution::MOST_NEIGHBOURS;
+        LimitError::unless_in(neighbours, "resolution.neighbours", self.neighbours)?;
+        LimitError::unless_in(1..=1024, "resolution.waiting", self.waiting)?;
+        LimitError::unless_in(1..=65_536, "resolution.waiting_in_all", self.waiting_in_all)
+    }
+}
+
 /// The ARP module.
 pub struct Arp {
     interface: Arc<Interface>,
     station: MacAddress,
     neighbours: Arc<Neighbours>,
+    limits: Arc<Live<InetLimits>>,
 }
 
 counters! {
@@ -98,16 +139,18 @@ impl From<Reason> for Counter {
 }
 
 impl Arp {
-    /// ARP for the station `station` on `interface`, that publishes what it knows in `neighbours`.
+    /// ARP for the station `station` on `interface`, that publishes what it knows in `neighbours`, within these limits, which may change.
     pub(crate) fn new(
         interface: Arc<Interface>,
         station: MacAddress,
         neighbours: Arc<Neighbours>,
+        limits: Arc<Live<InetLimits>>,
     ) -> Arp {
         Arp {
             interface,
             station,
             neighbours,
+            limits,
         }
     }
 
@@ -239,6 +282,7 @@ impl Module for Arp {
             Box::new(Table::new(
                 self.neighbours.clone(),
                 self.interface.gateway(),
+                self.limits.clone(),
             ))
         } else {
             Box::new(())

@@ -1,12 +1,13 @@
 //! Wires the modules of this crate into a stream.
 
-use crate::arp::{Arp, MAX_NEIGHBOURS, Neighbours};
+use crate::arp::{Arp, Neighbours, Resolution};
 use crate::ethernet::{self, Link};
 use crate::flows::Flows;
-use crate::fragments::{self, Fragments, Reassembly};
+use crate::fragments::{self, Fragments};
 use crate::icmp::{self, Icmp};
 use crate::interface::Interface;
 use crate::ip::{self, Ip};
+use crate::limits::InetLimits;
 use crate::live::Live;
 use crate::tcp::locked::LockedTcp;
 use crate::tcp::{Tcp, TcpLocks};
@@ -38,8 +39,8 @@ pub struct Inet {
     pub layout: Layout,
     /// The UDP ports that are open.
     pub ports: Arc<UdpPorts>,
-    /// What may be held of datagrams that arrive in fragments; may be set otherwise while the stack runs.
-    pub reassembly: Arc<Live<Reassembly>>,
+    /// What ARP, IP and ICMP may hold and send; may be set otherwise while the stack runs.
+    pub limits: Arc<Live<InetLimits>>,
 }
 
 /// Where the modules of a stack are.
@@ -107,18 +108,23 @@ impl Inet {
         );
         let interface = Arc::new(interface);
         let ports = Arc::new(UdpPorts::new(flows));
+        let limits = Arc::new(Live::new(InetLimits::default()));
         let mut stream = StreamBuilder::new();
         let below = interface.mac().map(|station| {
-            let neighbours = Arc::new(Neighbours::new(MAX_NEIGHBOURS));
+            let neighbours = Arc::new(Neighbours::new(Resolution::MOST_NEIGHBOURS));
             let link = stream.module(Link::new(interface.clone(), station, neighbours.clone()));
-            let arp = stream.module(Arp::new(interface.clone(), station, neighbours.clone()));
-            (link, arp, neighbours)
+            let arp = Arp::new(
+                interface.clone(),
+                station,
+                neighbours.clone(),
+                limits.clone(),
+            );
+            (link, stream.module(arp), neighbours)
         });
         let neighbours = below.as_ref().map(|(_, _, neighbours)| neighbours.clone());
         let ip = stream.module(set(Ip::new(interface.clone(), flows, neighbours)));
-        let icmp = stream.module(Icmp::new(interface.clone(), flows));
-        let reassembly = Arc::new(Live::new(interface.reassembly()));
-        let fragments = stream.module(Fragments::new(reassembly.clone()));
+        let icmp = stream.module(Icmp::new(interface.clone(), flows, limits.clone()));
+        let fragments = stream.module(Fragments::new(limits.clone()));
         let udp = stream.module(Udp::new(interface, flows, ports.clone()));
         let tcp = stream.module(tcp);
 
@@ -153,7 +159,7 @@ impl Inet {
                 tcp,
             },
             ports,
-            reassembly,
+            limits,
         }
     }
 }

@@ -17,6 +17,7 @@
 mod table;
 
 use crate::counters::counters;
+use crate::limits::{InetLimits, LimitError};
 use crate::live::Live;
 use crate::notes::{Datagram, Fragment};
 use crate::room::{self, HEADROOM};
@@ -39,8 +40,11 @@ const SPARSE: usize = 4;
 pub struct Reassembly {
     /// Bytes of memory, buffers counted whole: 4 MiB by default. Where they are used up, the oldest datagram goes.
     pub bytes: usize,
-    /// One source may hold this part of it: a fourth by default, which is more than one datagram of the largest size needs.
+    /// One source may hold this part of it: a fourth by default, which is more than one datagram of the largest size needs; 1 to 65,536.
     pub source_part: usize,
+    /// Pieces of one datagram that do not lie in one buffer: 256 by default, as many as the largest datagram has in packets of 296 bytes, the
+    /// shortest MTU in use; 1 to 8,192. A datagram in more is dropped.
+    pub pieces: usize,
     /// How long the rest of a datagram may take from its first fragment on: 30 seconds by default (RFC 1122 §3.3.2 recommends 60 to 120, of a time when
     /// packets took that long).
     pub lifetime: Duration,
@@ -51,14 +55,26 @@ impl Default for Reassembly {
         Reassembly {
             bytes: 4 << 20,
             source_part: 4,
+            pieces: 256,
             lifetime: Duration::from_secs(30),
         }
     }
 }
 
+impl Reassembly {
+    /// Whether each is in its range.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub fn check(&self) -> Result<(), LimitError> {
+        LimitError::unless_in(1..=65_536, "reassembly.source_part", self.source_part)?;
+        LimitError::unless_in(1..=8192, "reassembly.pieces", self.pieces)
+    }
+}
+
 /// The module.
 pub struct Fragments {
-    limits: Arc<Live<Reassembly>>,
+    limits: Arc<Live<InetLimits>>,
 }
 
 counters! {
@@ -123,7 +139,7 @@ impl From<Reason> for Counted {
 
 impl Fragments {
     /// Within these limits, which may change. Where more is held than they allow then, the oldest goes with the next fragment that comes.
-    pub(crate) fn new(limits: Arc<Live<Reassembly>>) -> Fragments {
+    pub(crate) fn new(limits: Arc<Live<InetLimits>>) -> Fragments {
         Fragments { limits }
     }
 }

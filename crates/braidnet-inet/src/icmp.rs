@@ -13,6 +13,8 @@ mod limit;
 use crate::counters::counters;
 use crate::flows::Flows;
 use crate::interface::Interface;
+use crate::limits::InetLimits;
+use crate::live::Live;
 use crate::notes::{Arrival, Datagram, News};
 use crate::room::{self, HEADROOM};
 use crate::sift::{Verdict, sift};
@@ -25,6 +27,7 @@ use braidnet_wire::icmpv4::{
 };
 use braidnet_wire::ipv4;
 use braidnet_wire::tcp::TcpHeader;
+pub use limit::ErrorRate;
 use limit::Limiter;
 use std::sync::Arc;
 
@@ -83,12 +86,16 @@ counters! {
 }
 
 impl Icmp {
-    /// ICMP for `interface`.
-    pub(crate) fn new(interface: Arc<Interface>, flows: Flows) -> Icmp {
+    /// ICMP for `interface`, within these limits, which may change.
+    pub(crate) fn new(
+        interface: Arc<Interface>,
+        flows: Flows,
+        limits: Arc<Live<InetLimits>>,
+    ) -> Icmp {
         Icmp {
             interface,
             flows,
-            limiter: Limiter::new(),
+            limiter: Limiter::new(limits),
         }
     }
 

@@ -1,6 +1,5 @@
 //! The interface: which addresses are ours, and where a packet goes next.
 
-use crate::fragments::Reassembly;
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::MacAddress;
 
@@ -83,7 +82,6 @@ pub struct Interface {
     mtu: usize,
     mac: Option<MacAddress>,
     leaves_checksums: bool,
-    reassembly: Reassembly,
 }
 
 /// A network that one of our addresses is on.
@@ -149,7 +147,6 @@ impl Interface {
             mtu,
             mac,
             leaves_checksums: false,
-            reassembly: Reassembly::default(),
         };
         interface.check_gateway()?;
         Ok(interface)
@@ -179,16 +176,6 @@ impl Interface {
             leaves_checksums: true,
             ..self
         }
-    }
-
-    /// The same with other limits to what is held of datagrams that arrive in fragments.
-    pub fn reassembling(self, reassembly: Reassembly) -> Interface {
-        Interface { reassembly, ..self }
-    }
-
-    /// What may be held of datagrams that arrive in fragments.
-    pub(crate) fn reassembly(&self) -> Reassembly {
-        self.reassembly
     }
 
     /// Whether the device verifies and makes the transports' checksums.

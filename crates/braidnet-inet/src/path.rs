@@ -3,6 +3,8 @@
 //! Only what a connection has found to be about a segment of its own is remembered, so who has not seen any cannot make others' segments
 //! short. Connections look here when they begin.
 
+use crate::limits::LimitError;
+use crate::oldest::forget_beyond;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_wire::address::Address;
 use braidnet_wire::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use std::collections::HashMap;
 /// What is remembered of paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Paths {
-    /// Hosts that are remembered: 1,024 by default, 1 at least. Of one more, the path that is about to be forgotten is.
+    /// Hosts that are remembered: 1,024 by default, 1 to 65,536. Of one more, the path that is about to be forgotten is.
     pub hosts: usize,
     /// The shortest packet that a path is believed to have as its longest, in bytes: 552 by default, as Linux has it. Less would multiply segments,
     /// and no link in use has less.
@@ -22,6 +24,14 @@ pub struct Paths {
 }
 
 impl Paths {
+    /// Whether each is in its range.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub fn check(&self) -> Result<(), LimitError> {
+        LimitError::unless_in(1..=65_536, "paths.hosts", self.hosts)
+    }
+
     /// What a path is taken to carry of which somebody says `mtu`: what is said to be less than any does is not believed, nor is
     /// that nothing is said (RFC 1191 §5: 0, from routers that do not know).
     pub(crate) fn believed(&self, mtu: u32) -> u32 {
@@ -93,15 +103,11 @@ impl PathMtus {
                 return 0;
             }
             known.remove(&remote);
-            let excess = (known.len() + 1).saturating_sub(limits.hosts.max(1));
-            for _ in 0..excess {
-                let oldest = known.iter().min_by_key(|(_, found)| found.until);
-                let oldest = oldest.map(|(address, _)| *address);
-                oldest.and_then(|address| known.remove(&address));
-            }
+            let others = limits.hosts.saturating_sub(1);
+            let forgotten = forget_beyond(known, others, |found| found.until);
             known.insert(remote, Known { mtu, until });
             self.count.store(known.len(), Ordering::Relaxed);
-            excess as u64
+            forgotten
         })
     }
 }

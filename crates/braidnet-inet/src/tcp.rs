@@ -33,7 +33,7 @@ mod table;
 
 pub use after::HEADROOM;
 pub use fast_open::FastOpening;
-pub use limits::{TcpLimits, TcpMemory};
+pub use limits::{TcpLimits, TcpMemory, TcpParts};
 pub use listen::{ListenError, Listeners, Listening};
 pub use locks::{TcpLocks, UnknownTcpLocks};
 pub use status::{status, statuses};
@@ -85,9 +85,10 @@ impl Tcp {
             connections_per_bucket: config.connections_per_bucket,
             listening: config.listening,
             paths: Paths::default(),
+            fast_opening: config.fast_opening,
         };
         Tcp {
-            servers: Servers::new(config.fast_opening.servers),
+            servers: Servers::new(),
             config,
             flows,
             listeners: Arc::new(Listeners::default()),
@@ -97,13 +98,6 @@ impl Tcp {
             limits: Arc::new(Live::new(limits)),
             paths: PathMtus::new(),
         }
-    }
-
-    /// The same with other limits to what is remembered of paths.
-    pub fn remembering(self, paths: Paths) -> Tcp {
-        let limits = self.limits.now();
-        self.limits.set(TcpLimits { paths, ..limits });
-        self
     }
 
     /// The same with every connection's state charged against `memory`; where it is used up, connections are refused by name.

@@ -3,6 +3,8 @@
 use crate::assemble::Inet;
 use crate::flows::Flows;
 use crate::interface::{Interface, InterfaceConfig};
+use crate::limits::InetLimits;
+use crate::live::Live;
 use braidnet_message::{Arena, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{Buckets, Cluster, Direction, Module, ModuleId, Stages, Stream};
@@ -143,6 +145,7 @@ pub(crate) struct Stack {
 pub(crate) struct StackParts {
     pub(crate) layout: crate::assemble::Layout,
     pub(crate) ports: Arc<crate::udp::UdpPorts>,
+    pub(crate) limits: Arc<Live<InetLimits>>,
 }
 
 impl Stack {
@@ -157,14 +160,18 @@ impl Stack {
             stream,
             layout,
             ports,
-            ..
+            limits,
         } = Inet::assemble(interface, flows, tcp(flows));
         let stream = stream.build().unwrap();
         let buckets = Buckets::private(&stream, 16, |_| true, |_| true);
         let arena = Arena::new(64 << 20);
         let cluster = Cluster::new(&stream, ModuleSet::ALL, buckets, &arena);
         Stack {
-            inet: StackParts { layout, ports },
+            inet: StackParts {
+                layout,
+                ports,
+                limits,
+            },
             cluster,
             stream,
             now: Instant::ZERO,

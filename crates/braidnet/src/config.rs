@@ -1,9 +1,10 @@
 //! What a stack is set to.
 
-use crate::limits::Limits;
+use crate::inboxes::DatagramPorts;
+use crate::limits::{Limits, MemoryParts};
 use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
 use braidnet_inet::tcp::{FastOpening, Listening, TcpConfig};
-use braidnet_inet::{Paths, Reassembly};
+use braidnet_inet::{ErrorRate, Paths, Reassembly, Resolution};
 use braidnet_wire::address::Address;
 use core::net::IpAddr;
 
@@ -17,18 +18,29 @@ pub struct StackConfig {
     pub gateway: Option<IpAddr>,
     /// The one figure that bounds the memory of the whole stack, in bytes: buffers and connections.
     pub memory_bytes: usize,
+    /// Which parts of it may be used for what.
+    pub parts: MemoryParts,
     /// Most connections, half-open and in TIME-WAIT included.
     pub connections: usize,
+    /// Most connections that have ended, whose place TCP has given to others, and that are kept until the application of a caller-turned stack
+    /// forgets them: 0 to 65,536. Of one more the one that ended first is forgotten. They are searched one by one.
+    pub ended_connections: usize,
     /// Most [sockets](crate::socket::Sockets) at a time.
     pub sockets: usize,
     /// How many buckets connections are grouped in, 2 to 65,536.
     pub buckets: u32,
-    /// What may be held of datagrams that arrive in fragments; at most a sixteenth of the memory.
+    /// What is known of neighbours, on a device with link addresses.
+    pub resolution: Resolution,
+    /// What may be held of datagrams that arrive in fragments; at most [a part](MemoryParts::fragments) of the memory.
     pub reassembly: Reassembly,
+    /// How many ICMP errors may be sent.
+    pub icmp_errors: ErrorRate,
+    /// What is kept at the ports of UDP of a caller-turned stack.
+    pub datagram_ports: DatagramPorts,
     /// What is remembered of paths that are shorter than the device's MTU.
     pub paths: Paths,
     /// How the TCP engine of every connection is set. Buffers begin with 256 KiB and grow to 4 MiB where the path needs it, all receive
-    /// buffers together by a quarter of the memory.
+    /// buffers together by [a part](braidnet_inet::tcp::TcpParts::growth) of the memory.
     pub tcp: braidnet_tcp::Config,
     /// What listeners do when they are full.
     pub listening: Listening,
@@ -77,10 +89,15 @@ impl StackConfig {
             addresses: vec![(address, None)],
             gateway: None,
             memory_bytes: 256 << 20,
+            parts: MemoryParts::default(),
             connections: 65_536,
+            ended_connections: 1024,
             sockets: 65_536,
             buckets: 256,
+            resolution: Resolution::default(),
             reassembly: Reassembly::default(),
+            icmp_errors: ErrorRate::default(),
+            datagram_ports: DatagramPorts::default(),
             paths: Paths::default(),
             tcp: braidnet_tcp::Config {
                 receive_buffer_max_bytes: GROWN_BYTES,
@@ -98,11 +115,17 @@ impl StackConfig {
     pub fn limits(&self) -> Limits {
         Limits {
             memory_bytes: self.memory_bytes,
+            parts: self.parts,
             connections: self.connections,
+            ended_connections: self.ended_connections,
             sockets: self.sockets,
+            resolution: self.resolution,
             reassembly: self.reassembly,
+            icmp_errors: self.icmp_errors,
+            datagram_ports: self.datagram_ports,
             paths: self.paths,
             listening: self.listening,
+            fast_opening: self.fast_opening,
         }
     }
 
@@ -112,7 +135,7 @@ impl StackConfig {
         mtu: usize,
         mac: Option<braidnet_wire::ethernet::MacAddress>,
     ) -> Result<Interface, InterfaceError> {
-        let interface = Interface::new(InterfaceConfig {
+        Interface::new(InterfaceConfig {
             addresses: self
                 .addresses
                 .iter()
@@ -121,8 +144,7 @@ impl StackConfig {
             mtu,
             mac,
             gateway: self.gateway.map(Address::from),
-        })?;
-        Ok(interface.reassembling(self.limits().reassembly()))
+        })
     }
 
     /// TCP on a device of this MTU.

@@ -9,17 +9,14 @@ use braidnet_stream::{BucketId, ConnectionId, Control, Verb};
 use braidnet_wire::address::Tuple;
 use std::collections::VecDeque;
 
-/// Connections that are gone, and whose slot has another, are remembered for applications that have not forgotten them. Of one more, the
-/// one that is gone for longest is forgotten.
-const MOST_LEFT: usize = 1024;
-
 /// Connections by number, and what has happened to them.
 pub(crate) struct Endpoints {
     /// By bucket and slot.
     slots: Vec<Vec<Option<Box<Endpoint>>>>,
     /// Those that are gone and not forgotten, whose slot TCP has given to another: what they have received can still be read. The
-    /// longest gone first, at most [`MOST_LEFT`].
+    /// longest gone first, which is forgotten for one more than may be.
     left: VecDeque<Box<Endpoint>>,
+    most_left: usize,
     /// Those of them that had to make room.
     left_forgotten: u64,
     /// At most a few for each connection that the application knows of, and for as many that it does not as listeners let in.
@@ -32,17 +29,24 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// None yet, in any of so many buckets.
-    pub(crate) fn new(buckets: u32) -> Endpoints {
+    /// None yet, in any of so many buckets. Of those that are gone, and whose slot has another, so many are remembered for applications that
+    /// have not forgotten them.
+    pub(crate) fn new(buckets: u32, most_left: usize) -> Endpoints {
         Endpoints {
             slots: (0..buckets).map(|_| Vec::new()).collect(),
             left: VecDeque::new(),
+            most_left,
             left_forgotten: 0,
             events: VecDeque::new(),
             stirred: VecDeque::new(),
             is_watched: false,
             opened: None,
         }
+    }
+
+    /// So many that are gone are remembered from now on. Where there are more, they are until the next has to be.
+    pub(crate) fn set_most_left(&mut self, most_left: usize) {
+        self.most_left = most_left;
     }
 
     /// The endpoint of a connection, if it is still known under this number.
@@ -217,11 +221,10 @@ impl Endpoints {
         }
         let before = slots[connection.slot()].replace(Box::new(Endpoint::new(connection, tuple)));
         if let Some(before) = before.filter(|before| before.id != connection) {
-            if self.left.len() >= MOST_LEFT {
-                self.left.pop_front();
-                self.left_forgotten += 1;
-            }
             self.left.push_back(before);
+            let excess = self.left.len().saturating_sub(self.most_left);
+            self.left.drain(..excess);
+            self.left_forgotten += excess as u64;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong, one small enum per operation.
 
 use braidnet_device::DeviceError;
+use braidnet_inet::LimitError;
 use braidnet_inet::interface::InterfaceError;
 use braidnet_process::PlanError;
 use braidnet_stream::{Control, StreamError};
@@ -16,6 +17,9 @@ pub enum StackError {
     /// A number of buckets that hashes cannot be dealt to.
     #[error("a stack has 2 to 65,536 buckets, and {0} are asked for")]
     Buckets(u32),
+    /// A limit that makes no sense.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// The device cannot be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -89,7 +93,7 @@ pub enum BindError {
     #[error("UDP port {0} is in use")]
     PortInUse(u16),
     /// As many are bound as can be.
-    #[error("{0} UDP ports are bound already, and no more can be")]
+    #[error("at most {0} UDP ports may be bound at a time")]
     TableFull(usize),
 }
 

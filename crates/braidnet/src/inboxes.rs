@@ -6,6 +6,7 @@
 //! from a port waits there as well, little of it.
 
 use crate::error::{BindError, ReceiveFromError, Undelivered, WhyUndelivered};
+use braidnet_inet::LimitError;
 use braidnet_inet::notes::UdpFlow;
 use braidnet_inet::udp::UdpPorts;
 use braidnet_message::{Message, Run};
@@ -15,19 +16,51 @@ use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Most ports that are bound at a time.
-const MAX_PORTS: usize = 1024;
-/// The part of a stack's memory that may wait at one port.
-const PORT_PART: usize = 64;
-/// The part of a stack's memory that may wait at all ports together.
-const WHOLE_PART: usize = 4;
 /// What a datagram holds beside its blocks, in bytes, rounded up: their descriptors, and its place in the queue.
 const OVERHEAD: usize = 256;
 
-/// Destinations of a port that are remembered, so that what is said of others' datagrams is not believed.
-const MAX_SENT_TO: usize = 64;
-/// What may wait at a port of what the network says of datagrams from there.
-const MAX_REPORTS: usize = 16;
+/// What is kept at the ports of UDP, beside the datagrams that wait there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DatagramPorts {
+    /// Ports that are bound at a time: 1,024 by default, 0 to 65,535. Whoever asks for one more is told.
+    pub bound: usize,
+    /// Destinations of a port that are remembered, so that what is said of others' datagrams is not believed: 64 by default, 1 to 4,096. Of
+    /// one more, the one is forgotten that was not sent to for longest. They are searched one by one.
+    pub destinations: usize,
+    /// What may wait at a port of what the network says of datagrams from there: 16 by default, 0 to 4,096. More is dropped.
+    pub reports: usize,
+}
+
+impl Default for DatagramPorts {
+    fn default() -> DatagramPorts {
+        DatagramPorts {
+            bound: 1024,
+            destinations: 64,
+            reports: 16,
+        }
+    }
+}
+
+impl DatagramPorts {
+    /// Whether each is in its range.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub fn check(&self) -> Result<(), LimitError> {
+        LimitError::unless_in(0..=65_535, "datagram_ports.bound", self.bound)?;
+        LimitError::unless_in(1..=4096, "datagram_ports.destinations", self.destinations)?;
+        LimitError::unless_in(0..=4096, "datagram_ports.reports", self.reports)
+    }
+}
+
+/// What [`Inboxes`] may hold.
+pub(crate) struct InboxLimits {
+    pub(crate) ports: DatagramPorts,
+    /// What may wait at one port.
+    pub(crate) port_bytes: usize,
+    /// What may wait at all ports together.
+    pub(crate) whole_bytes: usize,
+}
 
 /// Ports and what waits there.
 pub(crate) struct Inboxes {
@@ -36,7 +69,7 @@ pub(crate) struct Inboxes {
     by_port: BTreeMap<u16, Inbox>,
     /// Over all ports.
     held_bytes: usize,
-    memory_bytes: usize,
+    limits: InboxLimits,
     queue_full: u64,
     memory_short: u64,
     released_unread: u64,
@@ -60,13 +93,13 @@ struct Waiting {
 }
 
 impl Inboxes {
-    /// No port yet, of those that `open` tells UDP of, in a stack of so much memory.
-    pub(crate) fn new(open: Arc<UdpPorts>, memory_bytes: usize) -> Inboxes {
+    /// No port yet, of those that `open` tells UDP of.
+    pub(crate) fn new(open: Arc<UdpPorts>, limits: InboxLimits) -> Inboxes {
         Inboxes {
             open,
             by_port: BTreeMap::new(),
             held_bytes: 0,
-            memory_bytes,
+            limits,
             queue_full: 0,
             memory_short: 0,
             released_unread: 0,
@@ -75,17 +108,18 @@ impl Inboxes {
         }
     }
 
-    /// The stack has so much memory from now on. What waits already goes on waiting.
-    pub(crate) fn set_memory_bytes(&mut self, memory_bytes: usize) {
-        self.memory_bytes = memory_bytes;
+    /// So much may be held from now on. What waits already goes on waiting.
+    pub(crate) fn set_limits(&mut self, limits: InboxLimits) {
+        self.limits = limits;
     }
 
     pub(crate) fn bind(&mut self, port: u16) -> Result<(), BindError> {
         if port == 0 {
             return Err(BindError::PortZero);
         }
-        if !self.is_bound(port) && self.by_port.len() >= MAX_PORTS {
-            return Err(BindError::TableFull(MAX_PORTS));
+        let most = self.limits.ports.bound;
+        if !self.is_bound(port) && self.by_port.len() >= most {
+            return Err(BindError::TableFull(most));
         }
         self.open
             .bind(port)
@@ -120,10 +154,10 @@ impl Inboxes {
             return;
         }
         inbox.sent_to.retain(|known| *known != to);
-        if inbox.sent_to.len() >= MAX_SENT_TO {
-            inbox.sent_to.pop_front();
-        }
         inbox.sent_to.push_back(to);
+        let destinations = self.limits.ports.destinations;
+        let excess = inbox.sent_to.len().saturating_sub(destinations);
+        inbox.sent_to.drain(..excess);
     }
 
     /// Takes what the network says of a datagram, if one has lately gone where that went (RFC 1122 §4.1.3.3).
@@ -141,7 +175,7 @@ impl Inboxes {
             self.not_sent_there += 1;
             return;
         };
-        if inbox.undelivered.len() >= MAX_REPORTS {
+        if inbox.undelivered.len() >= self.limits.ports.reports {
             self.reports_full += 1;
             return;
         }
@@ -178,8 +212,8 @@ impl Inboxes {
         let held_bytes = OVERHEAD + buffer_bytes(&message);
         let in_port = inbox.held_bytes + held_bytes;
         let in_all = self.held_bytes + held_bytes;
-        let fits = inbox.waiting.is_empty() || in_port <= self.memory_bytes / PORT_PART;
-        if !fits || in_all > self.memory_bytes / WHOLE_PART {
+        let fits = inbox.waiting.is_empty() || in_port <= self.limits.port_bytes;
+        if !fits || in_all > self.limits.whole_bytes {
             self.queue_full += 1;
             return spent.push(message);
         }

@@ -35,6 +35,7 @@ pub use braidnet_sync as sync;
 pub use braidnet_tcp as tcp;
 pub use braidnet_wire as wire;
 
+pub use braidnet_inet::LimitError;
 pub use braidnet_process::Architecture;
 pub use braidnet_wire::time::{Duration, Instant};
 pub use config::{Secrets, StackConfig};
@@ -43,7 +44,8 @@ pub use error::{
     StackError, Undelivered, WhyUndelivered,
 };
 pub use event::Event;
-pub use limits::Limits;
+pub use inboxes::DatagramPorts;
+pub use limits::{Limits, MemoryParts};
 pub use server::{Jobs, Processors, Server, ServerBuilder};
 pub use services::{DatagramService, Io, Piece, Service, Session, Ticket};
 pub use stack::{Connection, Received, Stack};

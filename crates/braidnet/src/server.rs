@@ -6,6 +6,7 @@ use crate::limits::{Bounds, Limits};
 use crate::services::{DatagramService, Service, Services, Ticket};
 use crate::wiring::{self, Transports};
 use braidnet_device::{Capabilities, Device, RECEIVE_HEADROOM};
+use braidnet_inet::LimitError;
 use braidnet_inet::tcp::{Listeners, TcpLocks};
 use braidnet_message::{Arena, Kind, Message, Pool};
 use braidnet_process::{
@@ -284,9 +285,15 @@ struct Parts {
 }
 
 impl<Driver> Server<Driver> {
-    /// The stack may hold so much from now on, while its processors run. [`Limits::sockets`] is of no account here.
-    pub fn set_limits(&self, limits: &Limits) {
+    /// The stack may hold so much from now on, while its processors run. What only caller-turned stacks have is of no account here: sockets,
+    /// connections that have ended, datagrams that wait.
+    ///
+    /// # Errors
+    /// If a limit is not in its range; none is changed then.
+    pub fn set_limits(&self, limits: &Limits) -> Result<(), LimitError> {
+        limits.check()?;
         self.parts.bounds.set(limits);
+        Ok(())
     }
 
     /// How its junctions are placed.

@@ -16,8 +16,8 @@ use crate::inboxes::Inboxes;
 use crate::limits::{Bounds, Limits};
 use crate::wiring::{self, Above, Plain, Wiring};
 use braidnet_device::{Alarm, Device, QueuePair, RECEIVE_HEADROOM};
-use braidnet_inet::Interface;
 use braidnet_inet::tcp::{ListenError, Listeners};
+use braidnet_inet::{Interface, LimitError};
 use braidnet_message::{Arena, Message, Pool, Run, Scarcity};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
@@ -138,7 +138,7 @@ impl Stack {
             alarm,
             interface: wiring::interface(config, &capabilities)?,
             local,
-            endpoints: Endpoints::new(config.buckets),
+            endpoints: Endpoints::new(config.buckets, config.ended_connections),
             listed: Vec::new(),
             down: Run::new(),
             spent: Run::new(),
@@ -148,7 +148,7 @@ impl Stack {
             next_port: FIRST_EPHEMERAL,
             batch: config.batch.max(1),
             credit_threshold: (config.tcp.receive_buffer_bytes / 8).clamp(1, MOST_CREDIT),
-            inboxes: Inboxes::new(ports, config.memory_bytes),
+            inboxes: Inboxes::new(ports, config.limits().inboxes()),
             bounds,
             wiring,
             tcp,
@@ -364,9 +364,15 @@ impl Stack {
     }
 
     /// The stack may hold so much from now on. [`Limits::sockets`] is of no account here.
-    pub fn set_limits(&mut self, limits: &Limits) {
+    ///
+    /// # Errors
+    /// If a limit is not in its range; none is changed then.
+    pub fn set_limits(&mut self, limits: &Limits) -> Result<(), LimitError> {
+        limits.check()?;
         self.bounds.set(limits);
-        self.inboxes.set_memory_bytes(limits.memory_bytes);
+        self.inboxes.set_limits(limits.inboxes());
+        self.endpoints.set_most_left(limits.ended_connections);
+        Ok(())
     }
 
     /// Bytes of memory for buffers that are in use or kept for use: at most

@@ -157,18 +157,17 @@ impl Transports<'_> {
         } = self;
         let interface = interface(config, capabilities)?;
         let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
-        let tcp = Tcp::new(config.tcp(capabilities.mtu), flows)
-            .remembering(config.paths)
-            .within(memory);
+        let tcp = Tcp::new(config.tcp(capabilities.mtu), flows).within(memory);
         let listeners = tcp.listeners().clone();
-        let (memory, limits) = (tcp.memory().clone(), tcp.limits().clone());
+        let (memory, tcp_limits) = (tcp.memory().clone(), tcp.limits().clone());
         let inet = Inet::assemble_locked(interface, flows, tcp, locks, kind);
         let bounds = Bounds {
             memory,
-            tcp: limits,
-            reassembly: inet.reassembly.clone(),
+            tcp: tcp_limits,
+            inet: inet.limits.clone(),
             buckets: config.buckets,
         };
+        bounds.set(&config.limits());
         Ok(Below {
             inet,
             flows,
@@ -178,7 +177,7 @@ impl Transports<'_> {
     }
 }
 
-/// The interface that the stack has on the device, if both make sense.
+/// The interface that the stack has on the device, if both make sense, and the stack's limits do.
 pub(crate) fn interface(
     config: &StackConfig,
     capabilities: &Capabilities,
@@ -186,6 +185,7 @@ pub(crate) fn interface(
     if !(2..=1 << 16).contains(&config.buckets) {
         return Err(StackError::Buckets(config.buckets));
     }
+    config.limits().check()?;
     let mac = match capabilities.medium {
         Medium::Ip => None,
         Medium::Ethernet { address } => Some(address),

@@ -6,7 +6,7 @@ use braidnet::message::Message;
 use braidnet::stream::Processor;
 use braidnet::wire::address::Tuple;
 use braidnet::{
-    Architecture, Connection, Duration, Event, Instant, Io, Limits, Processors, Server,
+    Architecture, Connection, Duration, Event, Instant, Io, Limits, Processors, Secrets, Server,
     ServerBuilder, Service, Session, Stack, StackConfig,
 };
 
@@ -196,10 +196,14 @@ fn a_running_server_takes_new_limits() {
     for architecture in Architecture::UNDIVIDED {
         for processors in [1, 2] {
             let name = format!("{architecture} on {processors}");
-            // Three buckets for connections, with room for sixteen each.
+            // Three buckets for connections, with room for sixteen each, and more than that dealt to each.
             let config = StackConfig {
                 buckets: 4,
                 connections: 0,
+                secrets: Secrets {
+                    flow_key: [1, 2],
+                    isn_key: [3, 4],
+                },
                 ..StackConfig::new("10.0.0.2".parse().unwrap())
             };
             let fewer = config.limits();
@@ -214,13 +218,13 @@ fn a_running_server_takes_new_limits() {
             }
             assert!(world.server.connections() <= 48, "{name}");
             assert!(refused(&world) >= Some(24), "{name}");
-            world.server.set_limits(&more);
+            world.server.set_limits(&more).unwrap();
             // Their SYNs come again.
             for _ in 0..1000 {
                 world.step();
             }
             assert_eq!(world.server.connections(), 72, "{name}");
-            world.server.set_limits(&fewer);
+            world.server.set_limits(&fewer).unwrap();
             let before = refused(&world);
             let calls = world.connect(SPONGE);
             assert_eq!(world.server.connections(), 72, "{name}: all stay");

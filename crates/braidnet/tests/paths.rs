@@ -327,13 +327,13 @@ fn a_running_stack_may_be_told_to_forget_paths() {
     };
     assert_eq!([shortened(&mut world), shortened(&mut world)], [1, 1]);
     limits.paths.lifetime = Duration::ZERO;
-    world.client.set_limits(&limits);
+    world.client.set_limits(&limits).unwrap();
     assert_eq!(shortened(&mut world), 1, "what is known stays known");
     world.now += Duration::from_secs(601);
     world.turn();
     assert_eq!([shortened(&mut world), shortened(&mut world)], [2, 3]);
     limits.paths.lifetime = Duration::from_secs(60);
-    world.client.set_limits(&limits);
+    world.client.set_limits(&limits).unwrap();
     assert_eq!([shortened(&mut world), shortened(&mut world)], [4, 4]);
 }
 

@@ -5,16 +5,22 @@
 //! # Bounds
 //!
 //! Anybody on the link can make us hear of neighbours, and anybody at all can make us ask for them by sending from forged
-//! addresses. So the table has [`MAX_NEIGHBOURS`] slots, [`MAX_WAITING`] packets wait for one neighbour and
-//! [`MAX_WAITING_TOTAL`] for all, and when the table is full a slot is taken by these rules:
+//! addresses. So there are at most [`Resolution::neighbours`] of them, [`Resolution::waiting`] packets wait for one and
+//! [`Resolution::waiting_in_all`] for all, and when the table is full a slot is taken by these rules:
 //!
 //! - the gateway's is never taken;
 //! - what was heard unasked (from passing traffic, from somebody's request) takes only the slot of something else that was
 //!   heard unasked. So no flood of such news drives out a neighbour that has answered us;
 //! - what we must ask for takes any slot but one whose neighbour was used since the clock's hand last passed it;
 //! - the hand passes at most [`SWEEP`] slots for one newcomer, who is turned away if none is free by then.
+//!
+//! The limits may change. Where one comes down below what is there, all stay until others come: for a newcomer as many give way by these rules as there
+//! are too many, and of the packets that wait for a neighbour the oldest go with the next that is to wait for it.
 
+use super::Resolution;
 use super::published::{Neighbours, Place, Snapshot};
+use crate::limits::InetLimits;
+use crate::live::Live;
 use braidnet_message::Message;
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::MacAddress;
@@ -22,12 +28,6 @@ use braidnet_wire::time::{Duration, Instant};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Slots of the table.
-pub(crate) const MAX_NEIGHBOURS: usize = 1024;
-/// Packets that wait for one neighbour; one more, and the oldest is dropped (RFC 1122 §2.3.2.2 asks for one at least).
-pub(crate) const MAX_WAITING: usize = 16;
-/// Packets that wait for all neighbours together.
-pub(crate) const MAX_WAITING_TOTAL: usize = 512;
 /// How many slots the hand passes for one newcomer.
 const SWEEP: usize = 64;
 /// Requests for one neighbour go out at this interval (RFC 1122 §2.3.2.1: at most one a second).
@@ -128,6 +128,8 @@ pub(crate) struct Table {
     published: Arc<Neighbours>,
     /// Its slot is never taken.
     gateway: Option<Address>,
+    limits: Arc<Live<InetLimits>>,
+    /// As many as there have been neighbours at a time.
     slots: Vec<Option<Entry>>,
     index: HashMap<Address, usize>,
     free: Vec<usize>,
@@ -141,13 +143,18 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(published: Arc<Neighbours>, gateway: Option<Address>) -> Table {
+    pub(crate) fn new(
+        published: Arc<Neighbours>,
+        gateway: Option<Address>,
+        limits: Arc<Live<InetLimits>>,
+    ) -> Table {
         Table {
             published,
             gateway,
-            slots: (0..MAX_NEIGHBOURS).map(|_| None).collect(),
-            index: HashMap::with_capacity(MAX_NEIGHBOURS),
-            free: (0..MAX_NEIGHBOURS).rev().collect(),
+            limits,
+            slots: Vec::new(),
+            index: HashMap::new(),
+            free: Vec::new(),
             hand: 0,
             waiting: 0,
             next: Instant::MAX,
@@ -172,16 +179,12 @@ impl Table {
             Some(slot) => *slot,
             None => match self.take_slot(None, emit) {
                 Some(slot) => {
-                    let waiting = VecDeque::with_capacity(MAX_WAITING);
-                    self.put(
-                        slot,
-                        address,
-                        State::Asking {
-                            attempts: 1,
-                            at: now + RETRY,
-                            waiting,
-                        },
-                    );
+                    let asking = State::Asking {
+                        attempts: 1,
+                        at: now + RETRY,
+                        waiting: VecDeque::new(),
+                    };
+                    self.put(slot, address, asking);
                     emit(Effect::Request(address, None));
                     slot
                 }
@@ -192,13 +195,18 @@ impl Table {
             // Known since the packet's processor looked.
             Some(State::Known { station, .. }) => emit(Effect::Send(message, *station)),
             Some(State::Asking { waiting, .. }) => {
-                if waiting.len() == MAX_WAITING {
+                let Resolution {
+                    waiting: most,
+                    waiting_in_all,
+                    ..
+                } = self.limits.now().resolution;
+                while waiting.len() >= most.max(1)
+                    && let Some(oldest) = waiting.pop_front()
+                {
                     self.waiting -= 1;
-                    if let Some(oldest) = waiting.pop_front() {
-                        emit(Effect::Drop(oldest, Reason::WaitingFull));
-                    }
+                    emit(Effect::Drop(oldest, Reason::WaitingFull));
                 }
-                if self.waiting == MAX_WAITING_TOTAL {
+                if self.waiting >= waiting_in_all {
                     return emit(Effect::Drop(message, Reason::WaitingFull));
                 }
                 self.waiting += 1;
@@ -331,10 +339,12 @@ impl Table {
         origin: Option<Origin>,
         emit: &mut impl FnMut(Effect),
     ) -> Option<usize> {
-        if let Some(slot) = self.free.pop() {
-            return Some(slot);
-        }
+        let most = self.limits.now().resolution.neighbours;
+        let most = most.clamp(1, Resolution::MOST_NEIGHBOURS);
         for _ in 0..SWEEP {
+            if self.index.len() < most {
+                break;
+            }
             let slot = self.hand;
             self.hand = (slot + 1) % self.slots.len();
             let Some(entry) = &self.slots[slot] else {
@@ -349,10 +359,15 @@ impl Table {
             if yields && Some(entry.address) != self.gateway {
                 emit(Effect::Count(Reason::Evicted));
                 self.remove(slot, emit);
-                return self.free.pop();
             }
         }
-        None
+        if self.index.len() >= most {
+            return None;
+        }
+        Some(self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        }))
     }
 
     fn put(&mut self, slot: usize, address: Address, state: State) {

@@ -1,6 +1,6 @@
 //! Conversations on an Ethernet, in virtual time.
 
-use super::table::{ATTEMPTS, LIFETIME, MAX_WAITING};
+use super::table::{ATTEMPTS, LIFETIME};
 use super::*;
 use crate::notes::Datagram;
 use crate::testing::{
@@ -311,7 +311,7 @@ fn gratuitous_packets_move_neighbours_that_are_known_and_no_others() {
 #[test]
 fn few_packets_wait_and_the_oldest_go_first() {
     let mut stack = stack();
-    let count = MAX_WAITING as u8 + 3;
+    let count = Resolution::default().waiting as u8 + 3;
     for number in 0..count {
         send(&mut stack, PEER, &[number]);
     }
@@ -416,7 +416,7 @@ fn a_flood_does_not_push_out_who_has_answered() {
         let packet = testing::udp((source, 4000), (US, PORT), b"x");
         stack.receive(&frame_between(OTHER_MAC, OUR_MAC, IPV4, &packet));
     }
-    assert_eq!(stack.count("arp", "evicted"), 3001 - MAX_NEIGHBOURS as u64);
+    assert_eq!(stack.count("arp", "evicted"), 3001 - 1024);
     assert_carries(&send(&mut stack, PEER, b"two")[0], b"two", PEER_MAC);
     // Nor does it keep us from asking for others.
     assert_asks(

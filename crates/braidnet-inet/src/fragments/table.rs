@@ -11,9 +11,10 @@
 //!   datagrams, and nobody else anything;
 //! - all of it stays within [`Reassembly::bytes`]. A fragment beyond that costs whoever has it the oldest datagram of all: who sends
 //!   his fragments one after the other is done long before his is the oldest, however many forged ones come with them;
-//! - a datagram is held for [`Reassembly::lifetime`] from its first fragment on, whatever comes later, and in at most [`MAX_PIECES`] pieces.
+//! - a datagram is held for [`Reassembly::lifetime`] from its first fragment on, whatever comes later, and in at most [`Reassembly::pieces`] pieces.
 
 use super::Reassembly;
+use crate::limits::InetLimits;
 use crate::live::Live;
 use crate::notes::{Datagram, Fragment};
 use crate::room;
@@ -27,8 +28,6 @@ use core::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Pieces of one datagram that do not lie in one buffer: the largest datagram in packets of 296 bytes, the shortest MTU in use.
-pub(crate) const MAX_PIECES: usize = 256;
 /// What the table needs for a datagram beside its buffers, in bytes, rounded up.
 pub(crate) const DATAGRAM_BYTES: usize = 512;
 /// What it needs for a piece beside its buffer, and the buffer's descriptor, rounded up.
@@ -135,7 +134,7 @@ enum Fit {
 
 /// The table. It has one owner.
 pub(crate) struct Table {
-    limits: Arc<Live<Reassembly>>,
+    limits: Arc<Live<InetLimits>>,
     datagrams: HashMap<Key, Partial>,
     /// The oldest first. All live equally long.
     by_age: BTreeMap<u64, Key>,
@@ -148,7 +147,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(limits: Arc<Live<Reassembly>>) -> Table {
+    pub(crate) fn new(limits: Arc<Live<InetLimits>>) -> Table {
         Table {
             limits,
             datagrams: HashMap::new(),
@@ -163,7 +162,7 @@ impl Table {
     /// When [`expire`](Table::expire) is to be called next.
     pub(crate) fn next(&self) -> Option<Instant> {
         let (_, key) = self.by_age.first_key_value()?;
-        let lifetime = self.limits.now().lifetime;
+        let lifetime = self.limits.now().reassembly.lifetime;
         let partial = self.datagrams.get(key)?;
         Some(partial.since + lifetime)
     }
@@ -221,7 +220,7 @@ impl Table {
 
     /// Drops what is due by `now`.
     pub(crate) fn expire(&mut self, now: Instant, emit: &mut impl FnMut(Effect)) {
-        let lifetime = self.limits.now().lifetime;
+        let lifetime = self.limits.now().reassembly.lifetime;
         while let Some((_, &key)) = self.by_age.first_key_value() {
             let is_due = |partial: &Partial| partial.since + lifetime <= now;
             if !self.datagrams.get(&key).is_none_or(is_due) {
@@ -244,12 +243,13 @@ impl Table {
     /// Holds a fragment; if that makes the datagram whole, hands it out.
     fn put(&mut self, arrival: Arrival, at: usize, now: Instant, emit: &mut impl FnMut(Effect)) {
         let key = arrival.key;
+        let limits = self.limits.now().reassembly;
         let is_new = match self.datagrams.get_mut(&key) {
             Some(partial) => {
                 if partial.absorb(at, &arrival) {
                     return self.finish(&key, emit);
                 }
-                if partial.pieces.len() == MAX_PIECES {
+                if partial.pieces.len() >= limits.pieces {
                     return self.poison(&key, Reason::TooManyPieces, 1, emit);
                 }
                 false
@@ -258,7 +258,7 @@ impl Table {
         };
         let bytes = PIECE_BYTES + room::footprint(&arrival.piece.message);
         let own = if is_new { DATAGRAM_BYTES } else { 0 };
-        if let Err(reason) = self.make_room(&key, bytes + own, emit) {
+        if let Err(reason) = self.make_room(&limits, &key, bytes + own, emit) {
             return emit(Effect::Drop(reason, 1));
         }
         if is_new {
@@ -276,11 +276,11 @@ impl Table {
     /// returned.
     fn make_room(
         &mut self,
+        limits: &Reassembly,
         key: &Key,
         bytes: usize,
         emit: &mut impl FnMut(Effect),
     ) -> Result<(), Reason> {
-        let limits: Reassembly = self.limits.now();
         let source_limit = limits.bytes / limits.source_part.max(1);
         loop {
             let of_source = self.sources.get(&key.source).copied().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Datagrams in fragments, on a device that carries bare IP packets, in virtual time.
 
-use super::table::{DATAGRAM_BYTES, MAX_PIECES};
+use super::table::DATAGRAM_BYTES;
 use super::*;
 use crate::testing::{self, FAR, PEER, Stack, US, bytes_of, ip_interface, seal_ipv4};
 use braidnet_wire::address::Address;
@@ -67,9 +67,17 @@ fn stack() -> Stack {
 }
 
 fn limited(limits: Reassembly) -> Stack {
-    let stack = Stack::new(ip_interface().reassembling(limits));
+    let stack = Stack::new(ip_interface());
     stack.inet.ports.bind(PORT).unwrap();
+    set(&stack, limits);
     stack
+}
+
+fn set(stack: &Stack, reassembly: Reassembly) {
+    stack.inet.limits.set(InetLimits {
+        reassembly,
+        ..InetLimits::default()
+    });
 }
 
 /// What left at the head.
@@ -309,10 +317,10 @@ fn what_makes_no_datagram_is_dropped_by_name() {
         ),
         (
             "16: too many pieces",
-            (0..=MAX_PIECES)
+            (0..=Reassembly::default().pieces)
                 .map(|index| fragment(&packet, &[0; 8], MORE | (2 * index + 1) as u16))
                 .collect(),
-            &[("fragments.too_many_pieces", MAX_PIECES as u64 + 1)],
+            &[("fragments.too_many_pieces", 257)],
         ),
     ];
     for (what, fragments, counters) in rows {
@@ -508,6 +516,53 @@ fn a_datagram_beyond_its_part_is_dropped() {
     assert!(stack.count("fragments", "source_full") >= 3);
 }
 
+#[test]
+fn a_datagram_may_come_in_fewer_pieces_or_more() {
+    let mut stack = stack();
+    let at_most = |stack: &Stack, pieces| {
+        let limits = Reassembly {
+            pieces,
+            ..Reassembly::default()
+        };
+        limits.check().unwrap();
+        set(stack, limits);
+    };
+    // Each second fragment, the last one first, so that none finds room behind another.
+    let packet = datagram(PEER, 1, &pattern(8000));
+    let gaps = |stack: &mut Stack, identification: u16, count: usize| {
+        let mut packet = packet.clone();
+        packet[4..6].copy_from_slice(&identification.to_be_bytes());
+        seal_ipv4(&mut packet);
+        for index in (0..count).rev() {
+            stack.receive(&part(&packet, index * 16 + 8, index * 16 + 16));
+        }
+    };
+    let refused = |stack: &Stack| stack.count("fragments", "too_many_pieces");
+    gaps(&mut stack, 1, 20);
+    // What is there stays until more comes of it.
+    at_most(&stack, 10);
+    assert_eq!(refused(&stack), 0);
+    stack.receive(&part(&packet, 4000, 4008));
+    assert_eq!(refused(&stack), 21);
+    gaps(&mut stack, 2, 11);
+    assert_eq!(refused(&stack), 21 + 11);
+    at_most(&stack, 400);
+    gaps(&mut stack, 3, 400);
+    assert_eq!(refused(&stack), 21 + 11);
+    gaps(&mut stack, 4, 401);
+    assert_eq!(refused(&stack), 21 + 11 + 401);
+    for pieces in [0, 8193] {
+        let limits = Reassembly {
+            pieces,
+            ..Reassembly::default()
+        };
+        assert_eq!(
+            limits.check().map_err(|error| error.asked),
+            Err(pieces as u64)
+        );
+    }
+}
+
 /// Class 25: a fragment that somebody else looks at too is not written.
 #[test]
 fn shared_fragments_stay_as_they_are() {
@@ -559,7 +614,7 @@ fn noted(pool: &mut Pool, (start, payload): (usize, &[u8]), more: bool) -> Messa
 #[test]
 fn few_bytes_hold_few_buffers() {
     let mut pool = Pool::new(&braidnet_message::Arena::new(16 << 20));
-    let mut table = Table::new(Arc::new(Live::new(Reassembly::default())));
+    let mut table = Table::new(Arc::new(Live::new(InetLimits::default())));
     let payload = pattern(60_000);
     let mut most = 0;
     for start in (0..60_000).step_by(8) {
@@ -653,7 +708,7 @@ proptest! {
         ),
     ) {
         let mut pool = Pool::new(&braidnet_message::Arena::new(16 << 20));
-        let mut table = Table::new(Arc::new(Live::new(Reassembly::default())));
+        let mut table = Table::new(Arc::new(Live::new(InetLimits::default())));
         let mut came: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut time = Instant::ZERO;
         for (start, len, is_last, what) in parts {

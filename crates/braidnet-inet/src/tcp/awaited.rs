@@ -12,7 +12,7 @@
 
 use super::marks::Marks;
 use braidnet_wire::time::{Duration, Instant};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// How long what follows a cookie is let go.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,22 +26,22 @@ const MARKED: u64 = 1 << 63;
 pub(super) struct Awaited(Marks);
 
 impl Awaited {
-    /// Something acknowledges a cookie, known by its keyed hash, and does not bring it back: whether that may still come.
-    pub(super) fn may_come(&self, cookie: u64, now: Instant) -> bool {
-        let Some(mark) = self.0.find(cookie, |mark| is_of(mark, cookie)) else {
-            self.0.make(cookie, mark(cookie, now));
+    /// Something acknowledges a cookie, known by its keyed hash, and does not bring it back: whether that may still come. So many are kept.
+    pub(super) fn may_come(&self, cookie: u64, now: Instant, most: usize) -> bool {
+        let made = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
+        let Some(mark) = self.0.find(cookie, |mark| is_of(mark, cookie), made) else {
+            self.0.make(mark(cookie, now), most);
             return true;
         };
         // Processors' times differ, so that a mark may be younger than the present.
-        let age = (seconds(now) as u16).wrapping_sub(mark.load(Ordering::Relaxed) as u16);
+        let age = (seconds(now) as u16).wrapping_sub(mark as u16);
         i64::from(age as i16) <= PATIENCE.as_secs() as i64
     }
 
     /// It has been brought back; if there is no room for its connection, what follows it waits from now on.
     pub(super) fn has_come(&self, cookie: u64, now: Instant) {
-        if let Some(place) = self.0.find(cookie, |mark| is_of(mark, cookie)) {
-            place.store(mark(cookie, now), Ordering::Relaxed);
-        }
+        let renew = |place: &AtomicU64| place.store(mark(cookie, now), Ordering::Relaxed);
+        let _ = self.0.find(cookie, |mark| is_of(mark, cookie), renew);
     }
 }
 
@@ -70,14 +70,14 @@ mod tests {
         for start in [0, 1, 65_520, 1 << 20] {
             for cookie in [0, 7 << 40, u64::MAX] {
                 let awaited = Awaited::default();
-                let may_come = |later| awaited.may_come(cookie, after(start + later));
+                let may_come = |later| awaited.may_come(cookie, after(start + later), 64);
                 for later in [0, 1, 29, 30] {
                     assert!(may_come(later), "{start} {later}");
                 }
                 for later in [31, 60, 200, 30_000] {
                     assert!(!may_come(later), "{start} {later}");
                 }
-                assert!(awaited.may_come(cookie ^ 1 << 40, after(start + 60)));
+                assert!(awaited.may_come(cookie ^ 1 << 40, after(start + 60), 64));
             }
         }
     }
@@ -86,16 +86,16 @@ mod tests {
     fn what_finds_no_room_is_waited_for_anew() {
         let awaited = Awaited::default();
         awaited.has_come(5, after(0));
-        assert!(awaited.may_come(5, after(100)), "nothing had followed");
+        assert!(awaited.may_come(5, after(100), 64), "nothing had followed");
         awaited.has_come(5, after(120));
-        assert!(awaited.may_come(5, after(150)));
-        assert!(!awaited.may_come(5, after(151)));
+        assert!(awaited.may_come(5, after(150), 64));
+        assert!(!awaited.may_come(5, after(151), 64));
     }
 
     #[test]
     fn a_mark_of_a_processor_that_is_ahead_is_no_old_one() {
         let awaited = Awaited::default();
-        assert!(awaited.may_come(5, after(10)));
-        assert!(awaited.may_come(5, after(9)));
+        assert!(awaited.may_come(5, after(10), 64));
+        assert!(awaited.may_come(5, after(9), 64));
     }
 }

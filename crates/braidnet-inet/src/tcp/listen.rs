@@ -8,6 +8,7 @@ use super::fast_open::Early;
 use super::repeats::Repeats;
 use super::spent::Spent;
 use super::{ACCEPT_QUEUE_FULL, COOKIES_LIMITED, SYN_QUEUE_FULL};
+use crate::limits::LimitError;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use braidnet_stream::Counter;
 use braidnet_tcp::Config;
@@ -54,6 +55,12 @@ pub struct Listening {
     /// Most SYN cookies that one listener sends in a second, a tenth of them at once: what forged SYNs can make it say to others, and
     /// cost. While more ask, those whose SYN comes again after a second go first.
     pub syn_cookies_per_second: u32,
+    /// Cookies that are remembered once they have opened a connection, so that none opens another: 65,536 by default, which is enough for 30,000
+    /// connections in three minutes; 8 to 4,194,304, each of 8 bytes. Of more the eldest of some eight is forgotten, and good once more.
+    pub spent_cookies: usize,
+    /// Cookies that are remembered once something has acknowledged them that did not bring them back, so that it is answered after a while: 65,536 by
+    /// default; 8 to 4,194,304, each of 8 bytes. Of more the eldest of some eight is forgotten, and what acknowledges it waits anew.
+    pub awaited_cookies: usize,
 }
 
 impl Default for Listening {
@@ -61,7 +68,24 @@ impl Default for Listening {
         Listening {
             syn_cookies: true,
             syn_cookies_per_second: 10_000,
+            spent_cookies: 65_536,
+            awaited_cookies: 65_536,
         }
+    }
+}
+
+impl Listening {
+    /// Whether each is in its range.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub fn check(&self) -> Result<(), LimitError> {
+        LimitError::unless_in(8..=1 << 22, "listening.spent_cookies", self.spent_cookies)?;
+        LimitError::unless_in(
+            8..=1 << 22,
+            "listening.awaited_cookies",
+            self.awaited_cookies,
+        )
     }
 }
 

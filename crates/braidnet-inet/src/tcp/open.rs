@@ -185,7 +185,8 @@ impl Tcp {
         let Listeners { spent, awaited, .. } = &*self.listeners;
         let Some(redeemed) = cookie.redeem(engine, header) else {
             // It may be a later segment of a flight whose first, which had it, was lost or found no place: that comes again.
-            let may_come = || !spent.has(mark()) && awaited.may_come(mark(), cx.now());
+            let most = || self.limits.now().listening.awaited_cookies;
+            let may_come = || !spent.has(mark()) && awaited.may_come(mark(), cx.now(), most());
             if cookie.may_follow(header) && may_come() {
                 return Err(COOKIES_AWAITED);
             }
@@ -270,7 +271,8 @@ impl Tcp {
             return;
         }
         connection.place = Some(place);
-        self.listeners.spent.note(mark);
+        let most = self.limits.now().listening.spent_cookies;
+        self.listeners.spent.note(mark, most);
         cx.count(COOKIES_TAKEN, 1);
     }
 

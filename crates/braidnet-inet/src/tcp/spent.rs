@@ -15,14 +15,14 @@ use super::marks::Marks;
 pub(super) struct Spent(Marks);
 
 impl Spent {
-    /// Notes by its keyed hash a cookie that has opened a connection.
-    pub(super) fn note(&self, cookie: u64) {
-        self.0.make(cookie, mark(cookie));
+    /// Notes by its keyed hash a cookie that has opened a connection; so many are kept.
+    pub(super) fn note(&self, cookie: u64, most: usize) {
+        self.0.make(mark(cookie), most);
     }
 
     /// Whether it is among those that were noted last.
     pub(super) fn has(&self, cookie: u64) -> bool {
-        self.0.find(cookie, |noted| noted == mark(cookie)).is_some()
+        self.0.has(cookie, |noted| noted == mark(cookie))
     }
 }
 
@@ -40,7 +40,7 @@ mod tests {
         let spent = Spent::default();
         for cookie in [0, 7, u64::MAX] {
             assert!(!spent.has(cookie));
-            spent.note(cookie);
+            spent.note(cookie, 64);
             assert!(spent.has(cookie) && !spent.has(cookie ^ 1 << 32));
         }
     }

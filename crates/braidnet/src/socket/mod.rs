@@ -29,6 +29,7 @@ use crate::error::StackError;
 use crate::limits::Limits;
 use crate::stack::{Connection, Stack};
 use braidnet_device::Device;
+use braidnet_inet::LimitError;
 use braidnet_stream::Next;
 use braidnet_wire::address::Address;
 use braidnet_wire::time::{Duration, Instant};
@@ -271,9 +272,13 @@ impl Sockets {
     }
 
     /// Sockets and the stack below may hold so much from now on.
-    pub fn set_limits(&mut self, limits: &Limits) {
+    ///
+    /// # Errors
+    /// If a limit is not in its range; none is changed then.
+    pub fn set_limits(&mut self, limits: &Limits) -> Result<(), LimitError> {
+        self.stack.set_limits(limits)?;
         self.table.set_limit(limits.sockets);
-        self.stack.set_limits(limits);
+        Ok(())
     }
 
     /// The stack below, for what sockets do not have.

@@ -33,8 +33,8 @@ impl Stack {
     /// Binds UDP port `port` on every address: what comes for it waits to be [received](Stack::receive_from), and what is
     /// [sent](Stack::send_to) through it comes from there. Ports of TCP are others, of the same numbers.
     ///
-    /// At most a 64th of the stack's memory may wait at a port, and a quarter at all together, counted in whole buffers; what
-    /// comes beyond that is dropped as `udp.receive_queue_full`, and what comes while the stack's memory is used up as
+    /// At most [a 64th](crate::MemoryParts::datagrams_of_port) of the stack's memory may wait at a port, and
+    /// [a quarter](crate::MemoryParts::datagrams) at all together, counted in whole buffers; what comes beyond that is dropped as `udp.receive_queue_full`, and what comes while the stack's memory is used up as
     /// `udp.memory_short`.
     ///
     /// ```

@@ -3,7 +3,7 @@
 
 use crate::packet::{ACK, End, FIN, Ip, RST, SYN, Segment};
 use crate::rig::{BACKLOG, EVIL, NARROW_PORT, Rig, TARGET, echoed};
-use braidnet::Duration;
+use braidnet::{Duration, StackConfig};
 
 /// An address that nobody has forged.
 const HONEST: Ip = [10, 77, 0, 67];
@@ -157,6 +157,49 @@ fn class_13_and_20_a_cookie_opens_one_connection() {
     }
     assert_eq!(rig.count("tcp.cookies_taken"), 10);
     assert_eq!(rig.count("tcp.cookies_spent"), 10);
+    rig.assert_undisturbed();
+}
+
+/// As many are known to have opened one as are to be remembered; of one that is forgotten comes another.
+#[test]
+fn class_13_and_20_fewer_and_more_cookies_that_are_remembered() {
+    let mut rig = Rig::new(false);
+    fill(&mut rig, BACKLOG as u16);
+    let mut changed = StackConfig::new(TARGET.into()).limits();
+    // Opens a connection by the cookie in a segment, and ends it; whether it could.
+    let opens = |rig: &mut Rig, next: &Segment| {
+        rig.segment(next);
+        let end = rig.accepted();
+        if let Some(end) = end {
+            rig.hang_up(end);
+        }
+        end.is_some()
+    };
+    let given = |rig: &mut Rig, port: u16| {
+        let syn = knock((HONEST, port));
+        let answers = rig.segment(&syn);
+        answer(&syn, &answers[0]).data(b"once")
+    };
+    let mut cookies: Vec<Segment> = (4000..4020).map(|port| given(&mut rig, port)).collect();
+    assert!(cookies.iter().all(|next| opens(&mut rig, next)));
+    assert!(!cookies.iter().any(|next| opens(&mut rig, next)));
+    assert_eq!(rig.count("tcp.cookies_spent"), 20);
+    // With the next that is taken, eight are left.
+    changed.listening.spent_cookies = 8;
+    rig.target.set_limits(&changed).unwrap();
+    cookies.push(given(&mut rig, 4020));
+    let latest = &cookies[20];
+    assert!(opens(&mut rig, latest) && !opens(&mut rig, latest));
+    let again = cookies.iter().filter(|next| opens(&mut rig, next)).count();
+    assert!((13..=21).contains(&again), "{again}");
+    assert_eq!(rig.count("tcp.cookies_spent"), 20 + 1 + 21 - again as u64);
+    // With room for more again none is forgotten.
+    changed.listening.spent_cookies = 1000;
+    rig.target.set_limits(&changed).unwrap();
+    for next in &cookies {
+        opens(&mut rig, next);
+    }
+    assert!(!cookies.iter().any(|next| opens(&mut rig, next)));
     rig.assert_undisturbed();
 }
 

@@ -137,6 +137,40 @@ fn a_cookie_is_good_for_two_periods_of_the_key_and_is_replaced_in_the_second() {
 }
 
 #[test]
+fn fewer_and_more_servers_are_remembered_while_it_runs() {
+    let mut pair = pair(Capabilities::ip(1500), |_| {});
+    let mut limits = StackConfig::new(CLIENT.into()).limits();
+    let fared = |pair: &Pair| {
+        let names = ["asked", "taken", "refused", "forgotten"];
+        names.map(|name| count(&pair.client, &format!("tcp.fast_open_{name}")))
+    };
+    exchange(&mut pair, b"asks");
+    // A cookie of another period than the server's are now is none of its own.
+    pair.pass(Duration::from_secs(300));
+    limits.fast_opening.key_period = Duration::from_secs(100);
+    pair.server.set_limits(&limits).unwrap();
+    exchange(&mut pair, b"refused, and answered by another cookie");
+    assert_eq!(count(&pair.server, "tcp.fast_open_cookies_wrong"), 1);
+    exchange(&mut pair, b"taken");
+    assert_eq!(fared(&pair), [1, 1, 1, 0]);
+    // The cookie that is there is used, and when that is learned to be good, forgotten.
+    limits.fast_opening.servers = 0;
+    pair.client.set_limits(&limits).unwrap();
+    exchange(&mut pair, b"taken");
+    let [.., forgotten] = fared(&pair);
+    assert_eq!(fared(&pair), [1, 2, 1, forgotten]);
+    assert!(forgotten > 0);
+    exchange(&mut pair, b"asks");
+    assert_eq!(fared(&pair), [2, 2, 1, forgotten + 1]);
+    limits.fast_opening.servers = 1;
+    pair.client.set_limits(&limits).unwrap();
+    exchange(&mut pair, b"asks");
+    let (_, _, heard) = exchange(&mut pair, b"taken");
+    assert_eq!(fared(&pair), [3, 3, 1, forgotten + 1]);
+    assert_eq!(heard, b"taken");
+}
+
+#[test]
 fn as_many_open_early_as_may_and_others_as_ever() {
     let mut pair = pair(Capabilities::ip(1500), |config| {
         config.tcp.fast_open_pending = 2;

@@ -329,3 +329,56 @@ fn what_fills_the_memory_finds_a_buffer_to_leave_in() {
     }
     assert!(heard == all[..most]);
 }
+
+/// Of the stack's memory a part is for receive buffers to grow by, more of it or less while it runs.
+#[test]
+fn a_smaller_and_a_larger_part_for_buffers_that_grow() {
+    const BEGINS_WITH: u32 = 16 << 10;
+    let mut pair = Pair::with(
+        Capabilities::ip(1500),
+        |config| {
+            config.tcp.receive_buffer_bytes = BEGINS_WITH;
+            config.batch = 4;
+        },
+        Impairment::default(),
+    );
+    // It takes some milliseconds until the client answers, and the server's application has read a few packets before the next come.
+    let turn = |pair: &mut Pair, answer: Option<Connection>| {
+        pair.now += Duration::from_millis(5);
+        while pair.client.turn(pair.now) == Next::Again {}
+        while pair.server.turn(pair.now) == Next::Again {
+            answer.map(|answer| read(&mut pair.server, answer));
+        }
+    };
+    let call = pair.client.connect(server(PORT)).unwrap();
+    (0..4).for_each(|_| turn(&mut pair, None));
+    let Some(Event::Accepted(answer)) = pair.server.event() else {
+        panic!("nobody has called");
+    };
+    let tuple = pair.server.tuple(answer).unwrap();
+    let mut limits = StackConfig::new(SERVER.into()).limits();
+    // The client has more to send than the server's window takes, which is read at once; what the window has become.
+    let mut window_with = |part: usize, refused: bool| {
+        limits.parts.tcp.growth = part;
+        pair.server.set_limits(&limits).unwrap();
+        let refusals = |pair: &Pair| pair.server.counters().get("tcp.growth_refused").copied();
+        let before = refusals(&pair);
+        for _ in 0..60 {
+            pair.client.send(call, &[7; 1 << 20]).unwrap();
+            turn(&mut pair, Some(answer));
+        }
+        assert_eq!(refusals(&pair) > before, refused, "{part}");
+        pair.server.status(&tuple).unwrap().rcv_wnd
+    };
+    // Of 256 MiB, 4 KiB, 64 KiB and 64 MiB.
+    let rows = [
+        (65_536, true, 0..=BEGINS_WITH),
+        (4096, true, 2 * BEGINS_WITH..=4 * BEGINS_WITH),
+        (4, false, 1 << 20..=4 << 20),
+        (65_536, false, 1 << 20..=4 << 20),
+    ];
+    for (part, refused, windows) in rows {
+        let window = window_with(part, refused);
+        assert!(windows.contains(&window), "{part}: {window}");
+    }
+}

@@ -10,7 +10,12 @@ fn address(number: usize) -> Address {
     Address::v4((0x0a01_0000 + number as u32).to_be_bytes())
 }
 
+const MAX_NEIGHBOURS: usize = 1024;
+const MAX_WAITING: usize = 16;
+const MAX_WAITING_TOTAL: usize = 512;
+
 struct Bench {
+    limits: Arc<Live<InetLimits>>,
     pool: Pool,
     published: Arc<Neighbours>,
     table: Table,
@@ -20,15 +25,25 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let published = Arc::new(Neighbours::new(MAX_NEIGHBOURS));
-        let table = Table::new(published.clone(), Some(GATEWAY));
+        let published = Arc::new(Neighbours::new(Resolution::MOST_NEIGHBOURS));
+        let limits = Arc::new(Live::new(InetLimits::default()));
+        let table = Table::new(published.clone(), Some(GATEWAY), limits.clone());
         Bench {
+            limits,
             pool: Pool::new(&Arena::new(64 << 20)),
             published,
             table,
             effects: vec![],
             now: Instant::ZERO,
         }
+    }
+
+    fn limit(&self, resolution: Resolution) {
+        resolution.check().unwrap();
+        self.limits.set(InetLimits {
+            resolution,
+            ..InetLimits::default()
+        });
     }
 
     fn send(&mut self, address: Address) {
@@ -207,4 +222,94 @@ fn requests_for_one_neighbour_are_a_second_apart() {
         asked.windows(2).all(|pair| pair[1] - pair[0] >= 9),
         "{asked:?}"
     );
+}
+
+#[test]
+fn another_limit_to_neighbours_counts_with_the_next_newcomer() {
+    let mut bench = Bench::new();
+    let at_most = |bench: &Bench, neighbours| {
+        bench.limit(Resolution {
+            neighbours,
+            ..Resolution::default()
+        });
+    };
+    bench.answered(GATEWAY);
+    (1..100).for_each(|number| bench.answered(address(number)));
+    at_most(&bench, 10);
+    assert_eq!(bench.table.index.len(), 100, "all stay");
+    bench.reasons();
+    // The hand passes 64, of which all but the gateway give way, and then as many more as there are too many.
+    bench.send(address(200));
+    let turned_away = [vec![Reason::Evicted; 63], vec![Reason::TableFull]].concat();
+    assert_eq!(bench.reasons(), turned_away);
+    bench.send(address(200));
+    assert_eq!(bench.reasons(), vec![Reason::Evicted; 28]);
+    assert!(bench.knows(address(200)) && bench.knows(GATEWAY));
+    assert_eq!(bench.table.index.len(), 10);
+    // As many as can be, none in the place of another.
+    at_most(&bench, Resolution::MOST_NEIGHBOURS);
+    (0..20_000).for_each(|number| {
+        let heard = (address(1000 + number), STATION);
+        (bench.table).hear(heard, Origin::Request, true, bench.now, &mut |effect| {
+            bench.effects.push(effect)
+        });
+    });
+    bench.table.publish();
+    assert_eq!(bench.table.index.len(), Resolution::MOST_NEIGHBOURS);
+    assert_eq!(bench.table.slots.len(), Resolution::MOST_NEIGHBOURS);
+    let last = address(1000 + 19_999);
+    assert_eq!(bench.published.view().station(&last), Some(STATION));
+    assert!(bench.published.take_used(bench.table.index[&last]));
+}
+
+#[test]
+fn other_limits_to_what_waits_count_with_the_next_packet() {
+    let mut bench = Bench::new();
+    let at_most = |bench: &Bench, waiting, waiting_in_all| {
+        bench.limit(Resolution {
+            waiting,
+            waiting_in_all,
+            ..Resolution::default()
+        });
+    };
+    let full = |bench: &mut Bench| bench.reasons().len();
+    (0..16).for_each(|_| bench.send(address(0)));
+    (0..16).for_each(|_| bench.send(address(1)));
+    assert_eq!((full(&mut bench), bench.table.waiting), (0, 32));
+    // Of one neighbour the oldest go, of all the newest.
+    at_most(&bench, 4, 512);
+    bench.send(address(0));
+    assert_eq!((full(&mut bench), bench.table.waiting), (13, 20));
+    at_most(&bench, 100, 20);
+    bench.send(address(1));
+    assert_eq!((full(&mut bench), bench.table.waiting), (1, 20));
+    at_most(&bench, 100, 1000);
+    (0..100).for_each(|_| bench.send(address(0)));
+    assert_eq!((full(&mut bench), bench.table.waiting), (4, 116));
+    bench.hear(address(0), Origin::Reply);
+    assert_eq!(bench.table.waiting, 16);
+}
+
+#[test]
+fn limits_that_make_no_sense_are_refused() {
+    let rows = [
+        (0, 1, 1, "neighbours may be 1 to 16384, and 0 is"),
+        (16_385, 1, 1, "neighbours may be 1 to 16384, and 16385 is"),
+        (1, 0, 1, "waiting may be 1 to 1024, and 0 is"),
+        (
+            1,
+            1,
+            65_537,
+            "waiting_in_all may be 1 to 65536, and 65537 is",
+        ),
+    ];
+    for (neighbours, waiting, waiting_in_all, said) in rows {
+        let limits = Resolution {
+            neighbours,
+            waiting,
+            waiting_in_all,
+        };
+        let error = limits.check().unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }

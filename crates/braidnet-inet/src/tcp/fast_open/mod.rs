@@ -19,6 +19,7 @@ use super::{
     FAST_OPEN_FORGOTTEN, FAST_OPEN_LIMITED, FAST_OPEN_PAUSED, FAST_OPEN_REFUSED, FAST_OPEN_RESET,
     FAST_OPEN_TAKEN, FAST_OPEN_UNANSWERED, OPENED, Tcp,
 };
+use crate::limits::LimitError;
 use crate::notes::Arrival;
 use braidnet_message::{Message, Scarcity};
 use braidnet_stream::{Context, Control, Verb};
@@ -29,12 +30,13 @@ use braidnet_wire::time::Duration;
 /// What a stack remembers for Fast Open, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastOpening {
-    /// Servers whose cookies are kept, and as many of which is kept that they took no data: 1,024 by default. Of one more, the one
+    /// Servers whose cookies are kept, and as many of which is kept that they took no data: 1,024 by default, 0 to 65,536. Of one more, the one
     /// that was last asked for longest ago is forgotten.
     pub servers: usize,
     /// How long no data go with SYNs to a server that did not take them: an hour by default.
     pub pause: Duration,
-    /// How long cookies are given under one key, and are good for once more after that: an hour by default.
+    /// How long cookies are given under one key, and are good for once more after that: an hour by default. Where it is changed while the
+    /// stack runs, cookies that are out may be good no more, and who brings one gets another.
     pub key_period: Duration,
     /// How long a connection counts as opening that opened early and was reset before its handshake was over: a minute by default, as on Linux.
     pub reset_counts: Duration,
@@ -48,6 +50,16 @@ impl Default for FastOpening {
             key_period: Duration::from_secs(3600),
             reset_counts: Duration::from_secs(60),
         }
+    }
+}
+
+impl FastOpening {
+    /// Whether each is in its range.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub fn check(&self) -> Result<(), LimitError> {
+        LimitError::unless_in(0..=65_536, "fast_opening.servers", self.servers)
     }
 }
 
@@ -75,7 +87,7 @@ impl Tcp {
     fn cookie_keys(&self) -> CookieKeys {
         CookieKeys {
             secret: self.config.isn_secret,
-            period: self.config.fast_opening.key_period,
+            period: self.limits.now().fast_opening.key_period,
         }
     }
 
@@ -195,7 +207,7 @@ impl Tcp {
             && let Some(early) = connection.early.take()
         {
             cx.count(FAST_OPEN_RESET, 1);
-            early.count_until(cx.now() + self.config.fast_opening.reset_counts);
+            early.count_until(cx.now() + self.limits.now().fast_opening.reset_counts);
         }
         self.events(slot, outcome.events - Events::CONNECTED, table, cx);
     }
@@ -243,13 +255,13 @@ impl Tcp {
             },
             1,
         );
-        let until = now + self.config.fast_opening.pause;
+        let limits = self.limits.now().fast_opening;
         let forgotten = match learned {
-            Some(server) => self.servers.learn(tuple, server, now),
+            Some(server) => self.servers.learn(&limits, tuple, server, now),
             // RFC 7413 §4.1.3.1.
-            None => self.servers.note_refusal(tuple, until, now),
+            None => self.servers.note_refusal(&limits, tuple, now),
         };
-        cx.count(FAST_OPEN_FORGOTTEN, u64::from(forgotten));
+        cx.count(FAST_OPEN_FORGOTTEN, forgotten);
     }
 
     /// A connection is over that nobody has closed. If it had opened fast and nothing but the SYN-ACK ever came, what is on the path may let
@@ -260,10 +272,9 @@ impl Tcp {
         let is_ours = connection.tcb.is_active() && connection.tcb.has_opened_fast();
         if is_failure && is_ours && connection.delivered == 0 {
             cx.count(FAST_OPEN_UNANSWERED, 1);
-            let now = cx.now();
-            let until = now + self.config.fast_opening.pause;
-            let forgotten = self.servers.note_refusal(&connection.tuple, until, now);
-            cx.count(FAST_OPEN_FORGOTTEN, u64::from(forgotten));
+            let limits = self.limits.now().fast_opening;
+            let forgotten = (self.servers).note_refusal(&limits, &connection.tuple, cx.now());
+            cx.count(FAST_OPEN_FORGOTTEN, forgotten);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What is known of servers (RFC 7413 §4.1.3): the cookies that they have given, and which of them took no data.
 
+use super::FastOpening;
+use crate::oldest::forget_beyond;
 use braidnet_sync::lock::{Lock, LockClass, LockKind};
 use braidnet_tcp::KnownServer;
 use braidnet_wire::address::{Address, Tuple};
@@ -16,11 +18,11 @@ pub(in super::super) struct Servers {
 }
 
 impl Servers {
-    /// None yet, and at most so many of either.
-    pub(in super::super) fn new(most: usize) -> Servers {
+    /// None yet.
+    pub(in super::super) fn new() -> Servers {
         Servers {
-            cookies: Lock::new(LockKind::Adaptive, LockClass::Map, Recent::new(most)),
-            refusals: Lock::new(LockKind::Adaptive, LockClass::Map, Recent::new(most)),
+            cookies: Lock::new(LockKind::Adaptive, LockClass::Map, Recent::new()),
+            refusals: Lock::new(LockKind::Adaptive, LockClass::Map, Recent::new()),
         }
     }
 
@@ -30,17 +32,25 @@ impl Servers {
             .with(|cookies| cookies.find(&(tuple.local, tuple.remote), now))
     }
 
-    /// Remembers what a server has given, in place of what it gave before; whether another had to be forgotten for it.
-    pub(super) fn learn(&self, tuple: &Tuple, server: KnownServer, now: Instant) -> bool {
+    /// Remembers within these limits what a server has given, in place of what it gave before; how many had to be forgotten for it.
+    pub(super) fn learn(
+        &self,
+        limits: &FastOpening,
+        tuple: &Tuple,
+        server: KnownServer,
+        now: Instant,
+    ) -> u64 {
+        let key = (tuple.local, tuple.remote);
         self.cookies
-            .with(|cookies| cookies.insert((tuple.local, tuple.remote), server, now))
+            .with(|cookies| cookies.insert(limits.servers, key, server, now))
     }
 
-    /// Remembers that a server took no data; whether another had to be forgotten for it.
-    pub(super) fn note_refusal(&self, tuple: &Tuple, until: Instant, now: Instant) -> bool {
+    /// Remembers within these limits that a server took no data; how many others had to be forgotten for it.
+    pub(super) fn note_refusal(&self, limits: &FastOpening, tuple: &Tuple, now: Instant) -> u64 {
         let key = (tuple.local, tuple.remote, tuple.remote_port);
+        let until = now + limits.pause;
         self.refusals
-            .with(|refusals| refusals.insert(key, until, now))
+            .with(|refusals| refusals.insert(limits.servers, key, until, now))
     }
 
     /// Whether no data are to go with a SYN to this server yet.
@@ -57,16 +67,14 @@ impl Servers {
     }
 }
 
-/// At most so many entries; of one more, the one that was last asked for longest ago gives way.
+/// Entries; of one more than may be, the one that was last asked for longest ago gives way.
 struct Recent<K, V> {
-    most: usize,
     entries: HashMap<K, (V, Instant)>,
 }
 
 impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
-    fn new(most: usize) -> Recent<K, V> {
+    fn new() -> Recent<K, V> {
         Recent {
-            most,
             entries: HashMap::new(),
         }
     }
@@ -77,17 +85,15 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
         Some(*value)
     }
 
-    fn insert(&mut self, key: K, value: V, now: Instant) -> bool {
-        let is_full = self.entries.len() >= self.most && !self.entries.contains_key(&key);
-        if is_full {
-            let oldest = self.entries.iter().min_by_key(|(_, (_, asked))| *asked);
-            let oldest = oldest.map(|(key, _)| *key);
-            oldest.and_then(|key| self.entries.remove(&key));
-        }
-        if self.most > 0 {
-            self.entries.insert(key, (value, now));
-        }
-        is_full
+    /// Takes an entry in, in place of one with this key; how many were forgotten for it, itself if there may be none.
+    fn insert(&mut self, most: usize, key: K, value: V, now: Instant) -> u64 {
+        self.entries.remove(&key);
+        let Some(others) = most.checked_sub(1) else {
+            return 1 + forget_beyond(&mut self.entries, 0, |(_, asked)| *asked);
+        };
+        let forgotten = forget_beyond(&mut self.entries, others, |(_, asked)| *asked);
+        self.entries.insert(key, (value, now));
+        forgotten
     }
 }
 
@@ -95,6 +101,7 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
 mod tests {
     use super::*;
     use braidnet_wire::tcp::FastOpenCookie;
+    use braidnet_wire::time::Duration;
 
     fn to(host: u8, port: u16) -> Tuple {
         Tuple {
@@ -112,32 +119,50 @@ mod tests {
         }
     }
 
+    fn limits(servers: usize) -> FastOpening {
+        FastOpening {
+            servers,
+            pause: Duration::from_millis(100),
+            ..FastOpening::default()
+        }
+    }
+
     #[test]
     fn the_server_that_was_asked_for_longest_ago_gives_way() {
-        let servers = Servers::new(2);
+        let servers = Servers::new();
         let at = Instant::from_millis;
-        assert!(!servers.learn(&to(1, 80), server(100), at(1)));
-        assert!(!servers.learn(&to(2, 80), server(200), at(2)));
+        let learn = |most, (host, port), mss, now| {
+            servers.learn(&limits(most), &to(host, port), server(mss), at(now))
+        };
+        assert_eq!(learn(2, (1, 80), 100, 1), 0);
+        assert_eq!(learn(2, (2, 80), 200, 2), 0);
         // Its ports share a cookie, and the last counts.
-        assert!(!servers.learn(&to(1, 443), server(101), at(3)));
+        assert_eq!(learn(2, (1, 443), 101, 3), 0);
         assert_eq!(servers.find(&to(1, 80), at(4)), Some(server(101)));
-        assert!(servers.learn(&to(3, 80), server(300), at(5)));
+        assert_eq!(learn(2, (3, 80), 300, 5), 1);
         assert_eq!(servers.find(&to(2, 80), at(6)), None);
         assert_eq!(servers.find(&to(1, 80), at(6)), Some(server(101)));
-        assert_eq!(servers.find(&to(3, 80), at(6)), Some(server(300)));
+        assert_eq!(servers.find(&to(3, 80), at(7)), Some(server(300)));
         let elsewhere = Tuple {
             local: Address::v4([10, 0, 0, 9]),
             ..to(3, 80)
         };
-        assert_eq!(servers.find(&elsewhere, at(6)), None);
-        assert!(Servers::new(0).learn(&to(1, 80), server(1), at(1)));
+        assert_eq!(servers.find(&elsewhere, at(7)), None);
+        // A limit that has come down counts with the next that is learned.
+        assert_eq!(learn(4, (4, 80), 400, 8), 0);
+        assert_eq!(learn(2, (5, 80), 500, 9), 2);
+        let known = [1, 3, 4, 5].map(|host| servers.find(&to(host, 80), at(10)));
+        assert_eq!(known, [None, None, Some(server(400)), Some(server(500))]);
+        assert_eq!(learn(0, (6, 80), 600, 11), 3);
+        let known = [4, 5, 6].map(|host| servers.find(&to(host, 80), at(12)));
+        assert_eq!(known, [None; 3]);
     }
 
     #[test]
     fn a_refusal_is_of_one_port_and_for_a_time() {
-        let servers = Servers::new(2);
+        let servers = Servers::new();
         let at = Instant::from_millis;
-        assert!(!servers.note_refusal(&to(1, 80), at(100), at(0)));
+        assert_eq!(servers.note_refusal(&limits(2), &to(1, 80), at(0)), 0);
         assert!(servers.is_refusing(&to(1, 80), at(99)));
         assert!(!servers.is_refusing(&to(1, 443), at(99)));
         assert!(!servers.is_refusing(&to(2, 80), at(99)));
