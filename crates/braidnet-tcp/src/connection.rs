@@ -41,8 +41,8 @@ pub(crate) struct Connection {
     pub(crate) ecn: Ecn,
     /// What there is of Fast Open while the handshake is under way.
     pub(crate) fast_open: Option<Box<Attempt>>,
-    /// Data are exchanged before the handshake is over, or were (FastOpened of RFC 7413 §4.2).
-    pub(crate) early: bool,
+    /// Data are exchanged before the handshake is over, or were (FastOpened of RFC 7413 §4.2): where what we send begins beyond it.
+    pub(crate) early: Option<SeqNumber>,
     /// What most segments look like.
     pub(crate) usual: Usual,
     /// Our SYN or SYN-ACK is to be sent, or sent again.
@@ -111,7 +111,7 @@ impl Connection {
             peer_scales: false,
             ecn: Ecn::default(),
             fast_open: None,
-            early: false,
+            early: None,
             usual: Usual::default(),
             handshake_due: true,
             handshakes_sent: 0,

@@ -244,7 +244,7 @@ impl<P: Payload> Tcb<P> {
             State::SynReceived => {}
             _ => return None,
         }
-        if self.connection.early {
+        if self.connection.early.is_some() {
             let octets = self.sender.allowance(now);
             if octets > 0 {
                 return Some(self.early_segment(now, octets, outlet));

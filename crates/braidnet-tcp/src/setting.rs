@@ -140,7 +140,8 @@ impl<P: Payload> Tcb<P> {
             Setting::SendBuffer(bytes) => {
                 let bytes = bytes.clamp(1, MAX_WINDOW_BYTES);
                 // What opens early has promised its room before the handshake is over (RFC 7413 §4.2.2).
-                let in_use = self.connection.state.is_synchronized() || self.connection.early;
+                let in_use =
+                    self.connection.state.is_synchronized() || self.connection.early.is_some();
                 self.sender.set_buffer(bytes, in_use);
             }
             Setting::KeepAlive(_)

@@ -272,6 +272,16 @@ impl<P: Payload> Tcb<P> {
         self.connection.active
     }
 
+    /// IRS: where the peer's sequence numbers begin; only once its SYN has come.
+    pub fn irs(&self) -> SeqNumber {
+        self.receiver.irs
+    }
+
+    /// Whether an ACK of `ack` answers our SYN or SYN-ACK, and what has left with it or behind it (RFC 9293 §3.10.7.4, fifth check).
+    pub fn answers_handshake(&self, ack: SeqNumber) -> bool {
+        self.sender.is_of_handshake(ack)
+    }
+
     /// The state of RFC 9293 §3.3.2.
     #[inline]
     pub fn state(&self) -> State {

@@ -53,14 +53,16 @@ impl Connection {
         half_open.map(Place::established).transpose()
     }
 
-    /// The listener of a half-open connection that this ACK does not answer (RFC 9293 §3.10.7.4, fifth check).
+    /// The listener of a connection whose handshake is under way, and that this ACK does not answer (RFC 9293 §3.10.7.4, fifth check).
     pub(super) fn doubts(&self, header: &TcpHeader) -> Option<&Arc<Listener>> {
         let flags = header.flags;
         let has = |flag| flags.contains(flag);
         let is_ack = has(TcpFlags::ACK) && !has(TcpFlags::RST) && !has(TcpFlags::SYN);
-        let place = self.place.as_ref().filter(|_| is_ack)?;
-        let listener = place.awaits_handshake()?;
-        (header.ack != self.tcb.status().snd_nxt).then_some(listener)
+        let listener = match &self.early {
+            Some(early) => early.listener(),
+            None => self.place.as_ref().and_then(Place::awaits_handshake)?,
+        };
+        (is_ack && !self.tcb.answers_handshake(header.ack)).then_some(listener)
     }
 
     /// Tells that the handshake is over, in `carrier`. Until it is accepted it has this `place`, if it is a listener's.

@@ -8,8 +8,9 @@ use super::listen::{Listener, Listeners, Place};
 use super::send_queue::SendQueue;
 use super::table::Table;
 use super::{
-    COOKIES_AWAITED, COOKIES_SENT, COOKIES_SPENT, COOKIES_TAKEN, COOKIES_WRONG, NO_BUFFER,
-    NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL, TABLE_FULL, Tcp,
+    COOKIES_AWAITED, COOKIES_SENT, COOKIES_SPENT, COOKIES_TAKEN, COOKIES_WRONG, FAST_OPEN_COOKIES,
+    NO_BUFFER, NO_CONNECTION, NO_MEMORY, OPENED, RESETS_OUT, SEGMENTS_OUT, SYN_QUEUE_FULL,
+    TABLE_FULL, Tcp,
 };
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
@@ -42,21 +43,26 @@ impl Tcp {
         let Some(connection) = table.connection(slot) else {
             return;
         };
-        if connection.early.is_some() {
-            return self.segment_while_early(slot, segment, table, cx);
-        }
+        let is_early = connection.early.is_some();
         if let Some(listener) = connection.doubts(&header).cloned() {
-            let (tuple, next) = (connection.tuple, connection.tcb.status().rcv_nxt);
+            let (tuple, first) = (connection.tuple, connection.tcb.irs() + 1);
             match self.bring(&listener, &header, &tuple, cx) {
                 // The SYN came twice and was answered twice: by a cookie while there was no room, and by this once there was. The peer has
-                // taken the cookie, and what it was told with that holds.
-                Ok(Knock::Redeem(place, redeemed)) if header.seq == next => {
-                    table.remove(slot);
+                // taken the cookie, and what it was told with that holds. Who was told of this one, which data have opened, hears that it is over;
+                // the data come once more (RFC 7413 §2.1).
+                Ok(Knock::Redeem(place, redeemed)) if header.seq == first => {
+                    match is_early {
+                        true => self.gone(slot, Control::RESET, table, cx),
+                        false => drop(table.remove(slot)),
+                    }
                     return self.redeem(segment.into_message(), place, &redeemed, table, cx);
                 }
                 Ok(_) => {}
                 Err(reason) => return cx.drop(segment.into_message(), reason),
             }
+        }
+        if is_early {
+            return self.segment_while_early(slot, segment, table, cx);
         }
         let Some(connection) = table.connection(slot) else {
             return;
@@ -326,14 +332,10 @@ impl Tcp {
         let Some(charge) = self.memory.charge_connection() else {
             return cx.drop(syn, NO_MEMORY);
         };
-        let early = match self.judge_fast_open(&place, engine, (&arrival, syn.total_len()), cx) {
-            Judged::Plain => None,
-            Judged::Give(cookie) => {
-                tcb.give_cookie(cookie);
-                None
-            }
-            Judged::Open(early) => Some(early),
-        };
+        let judged = self.judge_fast_open(&place, engine, (&arrival, syn.total_len()), cx);
+        if let Judged::Give(cookie) = &judged {
+            tcb.give_cookie(*cookie);
+        }
         let limit = self.limits.now().connections_per_bucket;
         let slot = table.insert(limit, (arrival.hash, arrival.tuple), |id| Connection {
             place: Some(place),
@@ -342,10 +344,12 @@ impl Tcp {
         let Some(slot) = slot.filter(|slot| table.touch(*slot).is_some()) else {
             return cx.drop(syn, TABLE_FULL);
         };
-        match early {
-            Some(early) => self.open_early(slot, syn, early, table, cx),
-            None if syn.total_len() > 0 => cx.drop(syn, counter_of(DropReason::TextOnSyn)),
-            None => {}
+        let gives = matches!(judged, Judged::Give(_));
+        cx.count(FAST_OPEN_COOKIES, gives.into());
+        match judged {
+            Judged::Open(early) => self.open_early(slot, syn, early, table, cx),
+            _ if syn.total_len() > 0 => cx.drop(syn, counter_of(DropReason::TextOnSyn)),
+            _ => {}
         }
     }
 

@@ -65,7 +65,7 @@ impl<P: Payload> Tcb<P> {
         if segment.bare {
             self.connection.take_ecn_answer(segment.header);
         }
-        if !self.connection.early {
+        if self.connection.early.is_none() {
             self.take_handshake_ack(segment.header, events);
         }
         self.complete_handshake(now, events);

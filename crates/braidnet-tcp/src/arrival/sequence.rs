@@ -25,7 +25,7 @@ impl<P: Payload> Tcb<P> {
             return Ok(());
         }
         if segment.has(TcpFlags::ACK) {
-            if self.connection.early {
+            if self.connection.early.is_some() {
                 return Ok(());
             }
             segment.seq += 1;
@@ -206,7 +206,7 @@ impl<P: Payload> Tcb<P> {
         segment: &Segment<'_, P>,
     ) -> Result<(), DropReason> {
         let known = self.connection.state == State::SynReceived
-            && !self.connection.early
+            && self.connection.early.is_none()
             && segment.header.seq == self.receiver.irs;
         if segment.has(TcpFlags::SYN) && !known {
             self.challenge(now);

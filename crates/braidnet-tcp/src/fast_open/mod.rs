@@ -181,7 +181,7 @@ impl<P: Payload> Tcb<P> {
         sink: &mut S,
     ) -> Option<DropReason> {
         debug_assert_eq!(self.connection.state, State::SynReceived);
-        self.connection.early = true;
+        self.connection.early = Some(self.sender.iss + 1);
         self.sender.start_early(self.connection.smss);
         let mut payload = payload.filter(|payload| !payload.is_empty())?;
         let room = self.receiver.rcv_wnd() as usize;
@@ -199,7 +199,14 @@ impl<P: Payload> Tcb<P> {
 
     /// Whether data were taken before the handshake was over: the peer's, or ours.
     pub fn has_opened_fast(&self) -> bool {
-        self.connection.early
+        self.connection.early.is_some()
+    }
+
+    /// Whether data were taken with our SYN, and the peer has said nothing since but that: neither has anything come from it, nor has it
+    /// acknowledged more. What is on the path may let SYNs with data pass, and nothing after them (RFC 7413 §7.1).
+    pub fn is_silent_since_opening(&self) -> bool {
+        let nothing_came = self.receiver.rcv_nxt == self.receiver.irs + 1;
+        self.connection.active && nothing_came && self.connection.early == Some(self.sender.snd_una)
     }
 
     /// What an [attempt](Tcb::ask_fast_open) to open fast was good for, once, as soon as that is known: when the handshake is over, or
@@ -288,7 +295,9 @@ impl Connection {
             (0, 0) => SynFate::Asked,
             _ => SynFate::Refused,
         };
-        self.early |= taken > 0;
+        if taken > 0 {
+            self.early = Some(answer.ack);
+        }
         attempt.answer = Some(FastOpened {
             learned: cookie.or(kept).map(|cookie| KnownServer { cookie, mss }),
             fate,

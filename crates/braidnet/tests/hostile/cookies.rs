@@ -3,7 +3,8 @@
 
 use crate::packet::{ACK, End, FIN, Ip, RST, SYN, Segment};
 use crate::rig::{BACKLOG, EVIL, NARROW_PORT, Rig, TARGET, echoed};
-use braidnet::{Duration, StackConfig};
+use braidnet::tcp::FastOpen;
+use braidnet::{CloseReason, Duration, Event, StackConfig};
 
 /// An address that nobody has forged.
 const HONEST: Ip = [10, 77, 0, 67];
@@ -236,6 +237,66 @@ fn class_20_either_answer_to_a_syn_fits() {
         rig.segment(&later);
         assert_eq!(rig.read(end), b"hello there");
         assert_eq!(rig.count("tcp.cookies_taken"), u64::from(of_cookie));
+        rig.assert_undisturbed();
+    }
+}
+
+/// The same where the SYN brings data and a good cookie of Fast Open (RFC 7413): the second answer is that of a connection whose
+/// application has been told, and if it is not the one that the peer has taken, hears that it is over.
+#[test]
+fn class_20_either_answer_to_a_syn_with_data_fits() {
+    for (port, of_cookie) in [(4000, true), (4001, false)] {
+        let mut rig = Rig::with(false, |config| config.tcp.fast_open = FastOpen::Listen);
+        let asks = knock((HONEST, 3999)).options(&[34, 2, 1, 1]);
+        let given = rig.segment(&asks)[0].options.clone();
+        let at = given.windows(2).position(|pair| pair == [34, 10]);
+        let at = at.expect("it is given a cookie");
+        fill(&mut rig, BACKLOG as u16);
+        let syn = Segment {
+            seq: 99,
+            ..knock((HONEST, port))
+        }
+        .options(&[&given[at..at + 10], &[1, 1]].concat());
+        let fast = syn.clone().data(b"hello");
+        let first = rig.segment(&fast);
+        let next = answer(&syn, &first[0]).data(b"hello");
+        // The others are given up.
+        rig.pass(Duration::from_secs(100));
+        rig.captured.clear();
+        let second = rig.segment(&fast);
+        assert_eq!((second[0].flags, second[0].ack), (SYN | ACK, 105));
+        let early = rig.accepted().expect("it is open at once");
+        assert_eq!(rig.read(early), b"hello");
+        let later = Segment {
+            seq: 105,
+            ack: second[0].seq.wrapping_add(1),
+            ..next.clone()
+        };
+        let end = if of_cookie {
+            let later = Segment {
+                ack: next.ack,
+                ..later.clone()
+            };
+            let too_soon = rig.segment(&later.data(b" there"));
+            assert!(too_soon.iter().all(|answer| answer.flags != RST));
+            let answers = rig.segment(&next);
+            assert!(answers.iter().all(|answer| answer.flags == ACK));
+            let closed = rig.take_event(|event| match event {
+                Event::Closed(gone, reason) if gone == early => Some(reason),
+                _ => None,
+            });
+            assert_eq!(closed, Some(CloseReason::Reset));
+            let end = rig.accepted().expect("it is let in");
+            assert_eq!(rig.read(end), b"hello");
+            end
+        } else {
+            rig.segment(&later.clone().data(b" there"));
+            assert_eq!(rig.read(early), b" there");
+            early
+        };
+        assert_eq!(rig.count("tcp.cookies_taken"), u64::from(of_cookie));
+        assert_eq!(rig.count("tcp.cookies_wrong"), 0);
+        rig.hang_up(end);
         rig.assert_undisturbed();
     }
 }

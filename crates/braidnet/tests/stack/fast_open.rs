@@ -223,3 +223,52 @@ fn an_application_may_close_and_abort_before_the_handshake_is_over() {
         }
     }
 }
+
+/// Opens with data that are taken, and hears of it: the client's end, and the server's.
+fn opened(pair: &mut Pair, bytes: &[u8]) -> (Connection, Connection) {
+    let (call, _) = pair.client.connect_with(server(PORT), bytes).unwrap();
+    pair.client.turn(pair.now);
+    server_turns(pair);
+    let end = accepted(pair).expect("it is open at once");
+    pair.client.turn(pair.now);
+    (call, end)
+}
+
+#[test]
+fn a_path_that_swallows_what_follows_the_syn_is_spared_data_on_it() {
+    let mut pair = pair(Capabilities::ip(1500), |_| {});
+    exchange(&mut pair, b"asks");
+    let (call, _) = opened(&mut pair, b"taken");
+    assert_eq!(count(&pair.client, "tcp.fast_open_taken"), 1);
+    pair.client.send(call, b"lost").unwrap();
+    while pair.client_closed(call).is_none() {
+        pair.now += Duration::from_secs(1);
+        pair.client.turn(pair.now);
+        pair.events[0].extend(std::iter::from_fn(|| pair.client.event()));
+    }
+    assert_eq!(pair.client_closed(call), Some(CloseReason::TimedOut));
+    assert_eq!(count(&pair.client, "tcp.fast_open_unanswered"), 1);
+    pair.client.connect_with(server(PORT), b"later").unwrap();
+    assert_eq!(count(&pair.client, "tcp.fast_open_paused"), 1);
+}
+
+#[test]
+fn a_reset_after_anything_that_was_heard_is_no_refusal() {
+    // What the client sends behind its SYN, and whether the server hears it.
+    for (more, is_heard, refusals) in [(0, false, 0), (100_000, true, 0), (1000, false, 1)] {
+        let mut pair = pair(Capabilities::ip(1500), |_| {});
+        exchange(&mut pair, b"asks");
+        let (call, end) = opened(&mut pair, b"taken");
+        pair.client.send(call, &text(more)).unwrap();
+        if is_heard {
+            pair.pass(Duration::from_secs(1));
+        } else {
+            pair.client.turn(pair.now);
+        }
+        pair.server.abort(end);
+        pair.pass(Duration::from_secs(1));
+        assert_eq!(pair.client_closed(call), Some(CloseReason::Reset));
+        let unanswered = count(&pair.client, "tcp.fast_open_unanswered");
+        assert_eq!(unanswered, refusals, "{more} more");
+    }
+}

@@ -67,6 +67,11 @@ impl EarlyPlace {
         })
     }
 
+    /// Whose it is.
+    pub(in super::super) fn listener(&self) -> &Arc<Listener> {
+        &self.listener
+    }
+
     /// It was reset, and counts until then.
     pub(super) fn count_until(self, until: Instant) {
         let early = &self.listener.early;

@@ -107,14 +107,12 @@ impl Tcp {
         let given = keys.check(&cookie, tuple, now);
         let Some(freshness) = given else {
             cx.count(FAST_OPEN_COOKIES_WRONG, u64::from(!cookie.is_request()));
-            cx.count(FAST_OPEN_COOKIES, 1);
             return Judged::Give(keys.cookie(tuple, now));
         };
         let welcome = self.welcome(place, engine.fast_open_pending, text_len > 0, cx);
         match welcome {
             Some(mut welcome) => {
                 welcome.fresh = (freshness == Freshness::Old).then(|| keys.cookie(tuple, now));
-                cx.count(FAST_OPEN_COOKIES, u64::from(welcome.fresh.is_some()));
                 Judged::Open(welcome)
             }
             None => {
@@ -163,6 +161,7 @@ impl Tcp {
         };
         cx.count(FAST_OPEN_ACCEPTED, 1);
         if let Some(fresh) = welcome.fresh {
+            cx.count(FAST_OPEN_COOKIES, 1);
             connection.tcb.give_cookie(fresh);
         }
         let (carrier, text) = match welcome.carrier {
@@ -265,12 +264,17 @@ impl Tcp {
     }
 
     /// A connection is over that nobody has closed. If it had opened fast and nothing but the SYN-ACK ever came, what is on the path may let
-    /// SYNs with data pass, and nothing after them (RFC 7413 §7.1).
+    /// SYNs with data pass, and nothing after them (RFC 7413 §7.1). A RST may as well be what the peer thinks of all that it has been sent,
+    /// unless there was more.
     pub(super) fn heed_failure(&self, connection: &mut Connection, why: u32, cx: &mut Context<'_>) {
         self.heed_fast_opened(connection, cx);
-        let is_failure = matches!(why, Control::RESET | Control::TIMED_OUT);
-        let is_ours = connection.tcb.is_active() && connection.tcb.has_opened_fast();
-        if is_failure && is_ours && connection.delivered == 0 {
+        let status = connection.tcb.status();
+        let is_failure = match why {
+            Control::TIMED_OUT => true,
+            Control::RESET => status.snd_una != status.snd_nxt,
+            _ => false,
+        };
+        if is_failure && connection.tcb.is_silent_since_opening() {
             cx.count(FAST_OPEN_UNANSWERED, 1);
             let limits = self.limits.now().fast_opening;
             let forgotten = (self.servers).note_refusal(&limits, &connection.tuple, cx.now());
