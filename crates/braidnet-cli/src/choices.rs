@@ -19,6 +19,15 @@ impl Switch {
     }
 }
 
+impl FromStr for Switch {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Switch, String> {
+        clap::ValueEnum::from_str(word, false)
+            .map_err(|_| format!("{word:?} is neither `on` nor `off`"))
+    }
+}
+
 /// Reads one of a list of things by its name; help and refusals list the names.
 pub fn one_of<T>(
     all: &[T],

@@ -66,6 +66,8 @@ impl End {
             name: Some(self.name.clone()),
             mtu,
             host: host.map(host_address),
+            // Impairments and captures are of what the wire carries.
+            offload: false,
             ..TunConfig::new(self.mode)
         };
         let Some(namespace) = &self.namespace else {

@@ -8,6 +8,10 @@ use core::fmt;
 pub enum DropReason {
     /// What arrived is longer than the device's MTU and link header allow.
     ReceiveOversize,
+    /// What is said of the segments or of the checksum of what arrived cannot be so.
+    ReceiveOffloadMalformed,
+    /// There was no buffer for what arrived in many segments at once.
+    ReceiveNoBuffer,
     /// What was to leave is longer than the device's MTU and link header allow.
     TransmitOversize,
     /// What was to leave is empty.
@@ -34,8 +38,10 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 12] = [
+    pub const ALL: [DropReason; 14] = [
         DropReason::ReceiveOversize,
+        DropReason::ReceiveOffloadMalformed,
+        DropReason::ReceiveNoBuffer,
         DropReason::TransmitOversize,
         DropReason::TransmitEmpty,
         DropReason::TransmitMalformed,
@@ -53,6 +59,8 @@ impl DropReason {
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::ReceiveOversize => "receive-oversize",
+            DropReason::ReceiveOffloadMalformed => "receive-offload-malformed",
+            DropReason::ReceiveNoBuffer => "receive-no-buffer",
             DropReason::TransmitOversize => "transmit-oversize",
             DropReason::TransmitEmpty => "transmit-empty",
             DropReason::TransmitMalformed => "transmit-malformed",

@@ -27,6 +27,23 @@ pub enum Medium {
     },
 }
 
+/// What a device does of the transports' work, or spares them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Offloads {
+    /// It takes packets whose checksum is [partial](braidnet_message::Checksum::Partial), and says of those that arrive whether it has verified theirs.
+    pub checksum: bool,
+    /// It takes [trains](braidnet_message::Message::segment_bytes) of TCP over IPv4, and hands such up. Only where `checksum` is, too.
+    pub segments: bool,
+}
+
+impl Offloads {
+    /// Every packet is as it is on the wire.
+    pub const NONE: Offloads = Offloads {
+        checksum: false,
+        segments: false,
+    };
+}
+
 /// What a device can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capabilities {
@@ -36,6 +53,8 @@ pub struct Capabilities {
     pub mtu: usize,
     /// How many queue pairs the device opens into; at least 1.
     pub queues: usize,
+    /// What it does of the transports' work.
+    pub offloads: Offloads,
 }
 
 impl Capabilities {
@@ -48,6 +67,7 @@ impl Capabilities {
             medium: Medium::Ip,
             mtu,
             queues: 1,
+            offloads: Offloads::NONE,
         }
     }
 
@@ -57,6 +77,7 @@ impl Capabilities {
             medium: Medium::Ethernet { address },
             mtu,
             queues: 1,
+            offloads: Offloads::NONE,
         }
     }
 
@@ -82,8 +103,8 @@ impl Capabilities {
 pub trait Receiver: Send {
     /// Takes up to `max` waiting packets and appends them to `into` in the order of arrival; returns how many. Never
     /// blocks. Fewer than `max` means that nothing more waits, or that `pool` has no buffer left; in the latter case
-    /// the packets stay where they are, and nothing is dropped here. Each message is one packet, none a
-    /// [train](braidnet_message::Message::segment_bytes).
+    /// the packets stay where they are, and nothing is dropped here. Each message is one packet; a
+    /// [train](braidnet_message::Message::segment_bytes) only where the device [offloads](Offloads) segments.
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize;
 
     /// What becomes readable when a packet arrives, to sleep on; `None` for devices in memory.
@@ -147,6 +168,10 @@ pub trait Transmitter: Send {
 pub trait Device: Send {
     /// What the device can do.
     fn capabilities(&self) -> &Capabilities;
+
+    /// From now on every packet is as it is on the wire, both ways, and the [capabilities](Device::capabilities) say so: for wrappers that look at packets or do
+    /// something to them. A device without offloads has nothing to do.
+    fn decline_offloads(&mut self) {}
 
     /// Turns the device into its queue pairs, one per queue. The device is in use until the last receiver and
     /// transmitter are dropped.
@@ -227,6 +252,10 @@ impl<T: Transmitter + ?Sized> Transmitter for Box<T> {
 impl<D: Device + ?Sized> Device for Box<D> {
     fn capabilities(&self) -> &Capabilities {
         (**self).capabilities()
+    }
+
+    fn decline_offloads(&mut self) {
+        (**self).decline_offloads();
     }
 
     fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {

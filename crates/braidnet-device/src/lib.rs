@@ -35,5 +35,6 @@ pub use alarm::Alarm;
 pub use braidnet_wire::ethernet::MacAddress;
 pub use counters::{Counters, DropReason};
 pub use device::{
-    Capabilities, Device, DeviceError, Medium, QueuePair, RECEIVE_HEADROOM, Receiver, Transmitter,
+    Capabilities, Device, DeviceError, Medium, Offloads, QueuePair, RECEIVE_HEADROOM, Receiver,
+    Transmitter,
 };

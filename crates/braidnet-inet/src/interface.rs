@@ -1,5 +1,6 @@
 //! The interface: which addresses are ours, and where a packet goes next.
 
+use crate::offload::Offload;
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::MacAddress;
 
@@ -81,7 +82,7 @@ pub struct Interface {
     gateway: Option<Address>,
     mtu: usize,
     mac: Option<MacAddress>,
-    leaves_checksums: bool,
+    offload: Offload,
 }
 
 /// A network that one of our addresses is on.
@@ -146,7 +147,7 @@ impl Interface {
             gateway,
             mtu,
             mac,
-            leaves_checksums: false,
+            offload: Offload::Nothing,
         };
         interface.check_gateway()?;
         Ok(interface)
@@ -169,19 +170,16 @@ impl Interface {
         Ok(())
     }
 
-    /// The same on a device that verifies the transports' checksums of what it receives and fills in those of what it sends, so
-    /// that UDP does neither (as [`Tcp::leaving_checksums`](crate::tcp::Tcp::leaving_checksums) for TCP). A datagram leaves with a checksum of zero: none.
-    pub fn leaving_checksums(self) -> Interface {
-        Interface {
-            leaves_checksums: true,
-            ..self
-        }
+    /// The same on a device that does so much of the transports' work, of which UDP and IP do the less ([`Tcp::offloading`](crate::tcp::Tcp::offloading) is
+    /// TCP's).
+    pub fn offloading(self, offload: Offload) -> Interface {
+        Interface { offload, ..self }
     }
 
-    /// Whether the device verifies and makes the transports' checksums.
+    /// What the device does of the transports' work.
     #[inline]
-    pub(crate) fn leaves_checksums(&self) -> bool {
-        self.leaves_checksums
+    pub(crate) fn offload(&self) -> Offload {
+        self.offload
     }
 
     /// Longest IP packet in bytes.

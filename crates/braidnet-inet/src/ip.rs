@@ -13,6 +13,7 @@ use crate::flows::Flows;
 use crate::interface::Interface;
 use crate::join::Joiner;
 use crate::notes::{Datagram, Frame};
+use crate::offload::Offload;
 use crate::room;
 use crate::sift::{Verdict, sift, sift_usual};
 use braidnet_message::{Kind, Message, Run, Scarcity};
@@ -338,20 +339,27 @@ impl Ip {
             return self.turn_round(message, cx);
         }
         let is_train = message.segment_bytes() != 0 && datagram.protocol == tcp::PROTOCOL;
-        // The header of a train is the first segment's, and none is longer.
-        let len = if is_train {
+        // No segment of a train is longer than the first.
+        let longest = if is_train {
             message.len()
         } else {
             message.total_len()
         };
-        match self.check(message, len) {
+        match self.check(message, longest) {
             Ok(()) => {}
             // TCP's must not be cut: it is to hear where they do not fit.
-            Err(Counted::AboveMtu) if !is_uncut(&datagram) && len <= MAX_PAYLOAD_LEN => {
+            Err(Counted::AboveMtu) if !is_uncut(&datagram) && longest <= MAX_PAYLOAD_LEN => {
                 return self.cut(message, &datagram);
             }
             Err(reason) => return Verdict::drop(reason),
         }
+        // A train that is cut here has the header of its first segment, and one that the device cuts that of them all.
+        let is_cut_here = is_train && self.interface.offload() != Offload::Segments;
+        let len = if is_cut_here {
+            longest
+        } else {
+            message.total_len()
+        };
         let mut header = header(&datagram, len);
         if !header.dont_fragment {
             let pair = self.flows.pair_hash(datagram.local, datagram.remote);
@@ -364,7 +372,7 @@ impl Ip {
         if self.neighbours.is_some() {
             message.set_note(self.frame_for(datagram.remote));
         }
-        match (is_train, &self.neighbours) {
+        match (is_cut_here, &self.neighbours) {
             (false, _) => Verdict::Stay,
             (true, None) => Verdict::Split(cut::cut),
             (true, Some(_)) => Verdict::Split(cut::cut_framed),

@@ -40,6 +40,7 @@ pub use status::{status, statuses};
 
 use crate::flows::Flows;
 use crate::live::Live;
+use crate::offload::Offload;
 use crate::path::{PathMtus, Paths};
 use braidnet_message::{Arena, Run};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Key, Module, Stages, State};
@@ -69,7 +70,7 @@ pub struct Tcp {
     config: TcpConfig,
     flows: Flows,
     listeners: Arc<Listeners>,
-    leaves_checksums: bool,
+    offload: Offload,
     one_behind: bool,
     memory: TcpMemory,
     /// What may be set otherwise while it runs.
@@ -92,7 +93,7 @@ impl Tcp {
             config,
             flows,
             listeners: Arc::new(Listeners::default()),
-            leaves_checksums: false,
+            offload: Offload::Nothing,
             one_behind: true,
             memory: TcpMemory::new(&Arena::new(usize::MAX)),
             limits: Arc::new(Live::new(limits)),
@@ -110,13 +111,9 @@ impl Tcp {
         }
     }
 
-    /// The same on a device that verifies the checksums of the segments that it receives and fills in those of what it sends:
-    /// neither is done here, and segments leave with a checksum of zero.
-    pub fn leaving_checksums(self) -> Tcp {
-        Tcp {
-            leaves_checksums: true,
-            ..self
-        }
+    /// The same on a device that does so much of its work.
+    pub fn offloading(self, offload: Offload) -> Tcp {
+        Tcp { offload, ..self }
     }
 
     /// The same whose maps of connections look every segment's up, and do not ask first whether it is that of the one before (PLP

@@ -5,7 +5,7 @@ use crate::flows::Flows;
 use crate::interface::{Interface, InterfaceConfig};
 use crate::limits::InetLimits;
 use crate::live::Live;
-use braidnet_message::{Arena, Message, Pool, Run};
+use braidnet_message::{Arena, Checksum, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{Buckets, Cluster, Direction, Module, ModuleId, Stages, Stream};
 use braidnet_wire::address::Address;
@@ -250,7 +250,7 @@ impl Stack {
     fn turn(&mut self) -> Vec<Vec<u8>> {
         let mut sent = Vec::new();
         self.cluster.turn(self.now, &mut |run: &mut Run| {
-            sent.extend(run.drain().map(|message| bytes_of(&message)));
+            sent.extend(run.drain().flat_map(|message| on_the_wire(&message)));
         });
         sent
     }
@@ -274,6 +274,68 @@ impl Stack {
 
 pub(crate) fn bytes_of(message: &Message) -> Vec<u8> {
     message.blocks().flatten().copied().collect()
+}
+
+/// What a device that does so much of TCP's and UDP's work makes of a message.
+fn on_the_wire(message: &Message) -> Vec<Vec<u8>> {
+    let bytes = bytes_of(message);
+    let link = match bytes.first() {
+        Some(0x45) => 0,
+        _ => ethernet::HEADER_LEN,
+    };
+    let segments = match message.segment_bytes() as usize {
+        0 => vec![bytes],
+        each => cut(&bytes, link + wire_ipv4::MIN_HEADER_LEN, each),
+    };
+    match message.checksum() {
+        Checksum::Partial => segments
+            .into_iter()
+            .map(|segment| completed(segment, link + wire_ipv4::MIN_HEADER_LEN))
+            .collect(),
+        _ => segments,
+    }
+}
+
+/// The segments of a train whose TCP header begins at `tcp`, the sum of the pseudo-header in each.
+fn cut(train: &[u8], tcp: usize, each: usize) -> Vec<Vec<u8>> {
+    let (headers, payload) = train.split_at(tcp + usize::from(train[tcp + 12] >> 4) * 4);
+    let pieces = payload.chunks(each).enumerate();
+    let last = payload.len().div_ceil(each) - 1;
+    let of_piece = |(number, piece): (usize, &[u8])| {
+        let mut segment = [headers, piece].concat();
+        let seq = u32::from_be_bytes(*segment[tcp + 4..].first_chunk().unwrap());
+        let seq = seq.wrapping_add((number * each) as u32);
+        segment[tcp + 4..tcp + 8].copy_from_slice(&seq.to_be_bytes());
+        if number < last {
+            segment[tcp + 13] &= !9;
+        }
+        // The pseudo-header's sum has the length of all in it.
+        let [whole, own] = [train, &segment].map(|packet| Sum::word((packet.len() - tcp) as u16));
+        let sum = Sum(u16::from_ne_bytes([segment[tcp + 16], segment[tcp + 17]]));
+        let sum = sum.replace(whole, own).0.to_ne_bytes();
+        segment[tcp + 16..tcp + 18].copy_from_slice(&sum);
+        let ip = tcp - wire_ipv4::MIN_HEADER_LEN;
+        let len = (segment.len() - ip) as u16;
+        segment[ip + 2..ip + 4].copy_from_slice(&len.to_be_bytes());
+        seal_ipv4(&mut segment[ip..]);
+        segment
+    };
+    pieces.map(of_piece).collect()
+}
+
+/// A packet with the checksum of its transport, whose header begins at `transport` and has the sum of the pseudo-header.
+fn completed(mut packet: Vec<u8>, transport: usize) -> Vec<u8> {
+    let ip = transport - wire_ipv4::MIN_HEADER_LEN;
+    let is_udp = packet[ip + 9] == wire_udp::PROTOCOL;
+    let field = transport + if is_udp { 6 } else { 16 };
+    let sum = Sum::of(&packet[transport..]);
+    let sum = if is_udp {
+        sum.finish_nonzero_bytes()
+    } else {
+        sum.finish_bytes()
+    };
+    packet[field..field + 2].copy_from_slice(&sum);
+    packet
 }
 
 /// The payload of a frame from us, and whom it is for.

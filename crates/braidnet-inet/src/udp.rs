@@ -12,13 +12,15 @@ use crate::counters::counters;
 use crate::flows::Flows;
 use crate::interface::Interface;
 use crate::notes::{Datagram, News, UdpFlow};
+use crate::offload::Offload;
 use crate::room;
 use crate::sift::{Verdict, sift};
 use crate::sum;
-use braidnet_message::{Kind, Message, Run};
+use braidnet_message::{Checksum, Kind, Message, Run};
 use braidnet_stream::{Context, Control, Direction, Module, Stages, Verb};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
+use braidnet_wire::ipv4;
 use braidnet_wire::udp::{self, HEADER_LEN, PROTOCOL, UdpError, UdpHeader};
 use std::sync::Arc;
 
@@ -103,8 +105,8 @@ impl Udp {
         };
         message.truncate(usize::from(header.len));
         let has_checksum = message.bytes()[udp::CHECKSUM_OFFSET..HEADER_LEN] != [0, 0];
-        if self.interface.leaves_checksums() {
-            // The device has verified it.
+        if !self.interface.offload().verifies(message) {
+            // The device has, or nobody does.
         } else if has_checksum {
             let pseudo = Sum::pseudo_header(&remote, &local, PROTOCOL, header.len.into());
             if !pseudo.combine(sum::read(message)).is_valid() {
@@ -156,10 +158,14 @@ impl Udp {
         let Ok(len) = u16::try_from(message.total_len() + HEADER_LEN) else {
             return Verdict::drop(Counted::TooLong);
         };
-        let sealed = !self.interface.leaves_checksums();
-        let rest = sealed.then(|| {
-            Sum::pseudo_header(&local, &remote, PROTOCOL, len.into()) + message.total_sum()
-        });
+        let pseudo = Sum::pseudo_header(&local, &remote, PROTOCOL, len.into());
+        let fits = ipv4::MIN_HEADER_LEN + usize::from(len) <= self.interface.mtu();
+        let sealing = match self.interface.offload() {
+            Offload::LeftOut => Sealing::Nobody,
+            // What is cut into fragments has one checksum, which no device makes.
+            offload if offload.completes() && fits => Sealing::ByDevice,
+            _ => Sealing::Here(message.total_sum()),
+        };
         let Some(front) = room::prepend(message, HEADER_LEN, cx.pool()) else {
             return Verdict::drop(Counted::NoBuffer);
         };
@@ -171,8 +177,13 @@ impl Udp {
             },
             front,
         );
-        if let Some(rest) = rest {
-            udp::seal(front, rest);
+        match sealing {
+            Sealing::Here(payload) => udp::seal(front, pseudo + payload),
+            Sealing::ByDevice => {
+                udp::partly_seal(front, pseudo);
+                message.set_checksum(Checksum::Partial);
+            }
+            Sealing::Nobody => {}
         }
         message.set_note(Datagram {
             local,
@@ -203,6 +214,14 @@ impl Module for Udp {
             Direction::Down => sift(run, cx, |message, cx| self.depart(message, cx)),
         }
     }
+}
+
+/// Who makes the checksum of a datagram that leaves.
+enum Sealing {
+    /// This stack, of this payload.
+    Here(Sum),
+    ByDevice,
+    Nobody,
 }
 
 /// Parses the header in `front` of an IP payload of `payload_len` bytes, which may lie in several blocks.

@@ -13,6 +13,7 @@ use crate::fetch::look_ahead_at;
 use crate::message::Message;
 use crate::node::Node;
 use crate::pool::Pool;
+use crate::train::Segmentation;
 
 /// Most bytes that a message [absorbs](Message::absorb): of more, a copy costs more than the buffer is worth.
 pub const ABSORBED_MAX: usize = 512;
@@ -136,7 +137,7 @@ impl Message {
             }
         }
         block.copy_metadata(head);
-        block.segment_bytes.set(0);
+        block.segmentation.set(Segmentation::CLEAR);
         // Of what was behind the head, all but what is left of this block and what follows it has been copied.
         block
             .rest_len

@@ -107,6 +107,8 @@ mod run;
 mod share;
 #[cfg(not(loom))]
 mod sum;
+#[cfg(not(loom))]
+mod train;
 
 #[cfg(not(loom))]
 pub use arena::{Arena, Charge};
@@ -130,3 +132,5 @@ pub use node::MAX_BLOCK;
 pub use pool::{Bound, Pool};
 #[cfg(not(loom))]
 pub use run::{Drain, Run};
+#[cfg(not(loom))]
+pub use train::Checksum;

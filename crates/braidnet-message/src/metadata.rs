@@ -93,33 +93,6 @@ impl Message {
         self.node().place.get().position
     }
 
-    /// Payload bytes of each segment of a train, 0 if the message is none.
-    ///
-    /// A train is one message that stands for consecutive segments of one flow, so that what is done for a message is done
-    /// once for all of them: each block behind the headers is the payload of one segment, all as long as this but the last,
-    /// which may be shorter. The headers in front are those of the first segment. Views and splits are no trains.
-    #[inline]
-    pub fn segment_bytes(&self) -> u32 {
-        self.node().segment_bytes.get()
-    }
-
-    /// Makes the message a train, or no train any more. Whoever finds one takes it that the checksums of all its segments are
-    /// right, so what has come from outside is no train before somebody has seen to that.
-    #[inline]
-    pub fn set_segment_bytes(&mut self, bytes: u32) {
-        self.node().segment_bytes.set(bytes);
-    }
-
-    /// Segments that the message stands for: those of a train, or one.
-    #[inline]
-    pub fn segments(&self) -> usize {
-        match self.segment_bytes() as usize {
-            0 => 1,
-            // The first block has the headers, too.
-            each => 1 + (self.total_len() - self.len()).div_ceil(each),
-        }
-    }
-
     /// Sets the position.
     #[inline]
     pub fn set_position(&mut self, position: u64) {

@@ -10,6 +10,7 @@ use crate::home::Home;
 use crate::keeping::{count_strictly_less, count_strictly_more};
 use crate::metadata::Kind;
 use crate::sync::{AtomicU32, Ordering};
+use crate::train::Segmentation;
 
 /// Words of a message's scratch.
 pub(crate) const NOTE_WORDS: usize = 14;
@@ -61,8 +62,8 @@ pub(crate) struct Node {
     /// Offset in the block below which this node's holder alone may write, though the block is shared; 0 if it may not.
     /// See [`Message::share_with_headroom`](crate::Message::share_with_headroom).
     pub front: Cell<u32>,
-    /// Payload bytes of each segment of a train; 0 if the message is none.
-    pub segment_bytes: Cell<u32>,
+    /// The segments that the message stands for, and who sees to their checksums.
+    pub segmentation: Cell<Segmentation>,
     /// Which arena its memory is from; null for none.
     pub arena: Cell<*const Arena>,
     /// Scratch for what a module's order-free part leaves to its ordered part.
@@ -185,7 +186,7 @@ impl Node {
             rest_len: Cell::new(0),
             last: Cell::new(None),
             front: Cell::new(0),
-            segment_bytes: Cell::new(0),
+            segmentation: Cell::new(Segmentation::CLEAR),
             arena: Cell::new(arena),
             notes: UnsafeCell::new([0; NOTE_WORDS]),
         }
@@ -266,7 +267,7 @@ impl Node {
     pub fn clear_metadata(&self) {
         self.label.set(Label::CLEAR);
         self.place.set(Place::CLEAR);
-        self.segment_bytes.set(0);
+        self.segmentation.set(Segmentation::CLEAR);
     }
 
     /// Makes the free node at `this`, of `class`, an empty message in its own block, `headroom` bytes behind the block's start.
@@ -306,7 +307,7 @@ impl Node {
         node.owner.set(owner);
         node.set_next(None);
         node.front.set(0);
-        node.segment_bytes.set(0);
+        node.segmentation.set(Segmentation::CLEAR);
         // What another message sees is not to be written any more.
         of.front.set(0);
         let (sum_start, sum_end) = (of.sum_start.get(), of.sum_end.get());

@@ -79,6 +79,7 @@ fn play_inside(scripts: &[Script], round: u16) -> Result<Vec<Failure>, String> {
             address: Address::v4(HOST.octets()),
             prefix: 8,
         }),
+        offload: false,
         ..TunConfig::new(Mode::Tun)
     })
     .map_err(|error| error.to_string())?;

@@ -136,6 +136,10 @@ impl<D: Device> Device for Metered<D> {
         self.inner.capabilities()
     }
 
+    fn decline_offloads(&mut self) {
+        self.inner.decline_offloads();
+    }
+
     fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
         let Metered { inner, meter } = *self;
         let queues = Box::new(inner).open()?;

@@ -23,7 +23,7 @@ mod emit;
 mod fast_open;
 mod parse;
 
-pub use emit::{HeaderWords, Layout, emit, emit_sealed, header_len, put_sum, seal};
+pub use emit::{HeaderWords, Layout, emit, emit_sealed, header_len, partly_seal, put_sum, seal};
 pub use fast_open::FastOpenCookie;
 pub use parse::{Parsed, TcpError, parse, parse_as, parse_usual, ports, usual_layout, verify};
 

@@ -142,6 +142,16 @@ pub fn seal(header: &mut [u8], rest: Sum) {
     header[field].copy_from_slice(&checksum);
 }
 
+/// Stores the sum of the pseudo-header in place of the checksum, for a device that adds the rest and complements it.
+///
+/// # Panics
+///
+/// If `header` is shorter than 8 bytes.
+#[inline]
+pub fn partly_seal(header: &mut [u8], pseudo_header: Sum) {
+    header[CHECKSUM_OFFSET..HEADER_LEN].copy_from_slice(&pseudo_header.0.to_ne_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

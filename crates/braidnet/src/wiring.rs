@@ -4,11 +4,11 @@ use crate::config::StackConfig;
 use crate::error::StackError;
 use crate::limits::Bounds;
 use crate::services::{DatagramService, Datagrams, Service, Services};
-use braidnet_device::{Capabilities, Medium};
+use braidnet_device::{Capabilities, Medium, Offloads};
 use braidnet_inet::flows::Flows;
 use braidnet_inet::tcp::{Listeners, Tcp, TcpLocks};
 use braidnet_inet::udp::UdpPorts;
-use braidnet_inet::{Inet, Interface};
+use braidnet_inet::{Inet, Interface, Offload};
 use braidnet_message::Arena;
 use braidnet_stream::{Module, ModuleId, Stream, StreamBuilder};
 use braidnet_sync::lock::LockKind;
@@ -157,7 +157,9 @@ impl Transports<'_> {
         } = self;
         let interface = interface(config, capabilities)?;
         let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
-        let tcp = Tcp::new(config.tcp(capabilities.mtu), flows).within(memory);
+        let tcp = Tcp::new(config.tcp(capabilities.mtu), flows)
+            .offloading(offload(capabilities.offloads))
+            .within(memory);
         let listeners = tcp.listeners().clone();
         let (memory, tcp_limits) = (tcp.memory().clone(), tcp.limits().clone());
         let inet = Inet::assemble_locked(interface, flows, tcp, locks, kind);
@@ -190,5 +192,15 @@ pub(crate) fn interface(
         Medium::Ip => None,
         Medium::Ethernet { address } => Some(address),
     };
-    Ok(config.interface(capabilities.mtu, mac)?)
+    let interface = config.interface(capabilities.mtu, mac)?;
+    Ok(interface.offloading(offload(capabilities.offloads)))
+}
+
+/// What the device does of the transports' work.
+fn offload(offloads: Offloads) -> Offload {
+    match offloads {
+        Offloads { segments: true, .. } => Offload::Segments,
+        Offloads { checksum: true, .. } => Offload::Checksums,
+        _ => Offload::Nothing,
+    }
 }

@@ -3,6 +3,7 @@
 use super::settings::{Offer, Setup, What};
 use crate::impaired;
 use braidnet::Server;
+use braidnet::device::Offloads;
 use braidnet::device::impair::Impairment;
 use braidnet_service::meter::{Meter, Traffic};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,13 +12,18 @@ use std::io::Write;
 use std::time::Instant;
 
 /// Says what is offered where.
-pub fn started(setup: &Setup, device: &str, adopted: bool) {
+pub fn started(setup: &Setup, device: &str, adopted: bool, offloads: Offloads) {
     let mut text = format!(
-        "{} {device}{}: {} on {}\n",
+        "{} {device}{}: {} on {}, {}\n",
         setup.mode,
         if adopted { " (adopted)" } else { "" },
         setup.placing.architecture,
         count(setup.placing.processors as u64, "processor"),
+        match offloads {
+            Offloads { segments: true, .. } => "checksums and segments offloaded",
+            Offloads { checksum: true, .. } => "checksums offloaded",
+            _ => "without offloads",
+        },
     );
     for offer in &setup.services {
         text.push_str(&line(offer, setup));

@@ -4,10 +4,10 @@ use super::report::{self, Status};
 use super::settings::{Setup, What};
 use crate::failure::Failure;
 use crate::tunnel;
-use braidnet::device::Device;
 use braidnet::device::capture::Capture;
 use braidnet::device::impair::Impairment;
 use braidnet::device::tun::{TunConfig, TunDevice};
+use braidnet::device::{Device, Offloads};
 use braidnet::tcp::Setting;
 use braidnet::{Server, ServerBuilder, StackConfig, StackError};
 use braidnet_service::http::{FileThreads, Files};
@@ -32,7 +32,12 @@ pub fn run(setup: Setup) -> Result<(), Failure> {
     // From here on Ctrl-C ends the run in order, whatever has been made by then.
     let signals = watch_signals()?;
     let running = Serving::start(&setup)?;
-    report::started(&setup, &running.device_name, running.adopted);
+    report::started(
+        &setup,
+        &running.device_name,
+        running.adopted,
+        running.offloads,
+    );
     let ended = running.watch(&signals);
     running.end(&setup, &signals)?;
     ended
@@ -47,6 +52,7 @@ struct Serving {
     impairment: Option<Impairment>,
     device_name: String,
     adopted: bool,
+    offloads: Offloads,
 }
 
 impl Serving {
@@ -78,6 +84,7 @@ impl Serving {
             }
             None => (Box::new(device), None),
         };
+        let offloads = device.capabilities().offloads;
         let server = builder.start(device).map_err(refused_stack)?;
         let has_http = setup
             .services
@@ -99,6 +106,7 @@ impl Serving {
             impairment,
             device_name,
             adopted,
+            offloads,
         })
     }
 
@@ -234,6 +242,7 @@ fn device(setup: &Setup) -> TunConfig {
     TunConfig {
         name: Some(setup.device.clone()),
         mtu: setup.mtu,
+        offload: setup.offload,
         host: setup.host.map(tunnel::host_address),
         ..TunConfig::new(setup.mode)
     }

@@ -2,7 +2,7 @@
 
 use super::placing::Placing;
 use super::values::{Bytes, HttpRoot, Prefixed, Span};
-use crate::choices::one_of;
+use crate::choices::{Switch, one_of};
 use crate::failure::Failure;
 use braidnet::Architecture;
 use braidnet::device::impair::Impairments;
@@ -95,6 +95,11 @@ pub struct Settings {
     /// Longest IP packet in bytes, 68 to 65535 [default: what the device has, 1500 for a new one]
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<usize>,
+    /// Let the system leave checksums and the cutting of segments to whom they cost nothing; `off`: every packet is as a wire would carry it, as it is
+    /// with `--impair` in any case [default: on]
+    #[arg(long, value_name = "on|off", hide_possible_values = true)]
+    #[serde(deserialize_with = "one")]
+    pub offload: Option<Switch>,
     /// Record all packets in this pcapng file
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -192,6 +197,7 @@ impl Settings {
             pin: self.pin.or(file.pin),
             batch: self.batch.or(file.batch),
             mtu: self.mtu.or(file.mtu),
+            offload: self.offload.or(file.offload),
             pcap: self.pcap.or(file.pcap),
             impair: self.impair.or(file.impair),
             impair_back: self.impair_back.or(file.impair_back),
@@ -218,6 +224,7 @@ pub struct Setup {
     pub placing: Placing,
     pub batch: usize,
     pub mtu: Option<usize>,
+    pub offload: bool,
     pub pcap: Option<PathBuf>,
     /// To what is sent, and to what is received.
     pub impair: Option<(Impairments, Impairments)>,
@@ -319,6 +326,7 @@ impl Setup {
             addresses: settings.address,
             batch,
             mtu: settings.mtu,
+            offload: settings.offload.is_none_or(Switch::is_on),
             pcap: settings.pcap,
             impair: match (settings.impair, settings.impair_back) {
                 (None, None) => None,

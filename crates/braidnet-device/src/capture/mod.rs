@@ -314,6 +314,10 @@ impl<D: Device> Device for Captured<D> {
         self.inner.capabilities()
     }
 
+    fn decline_offloads(&mut self) {
+        self.inner.decline_offloads();
+    }
+
     fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
         let Captured {
             inner,

@@ -106,8 +106,10 @@ impl Impairment {
         }
     }
 
-    /// Wraps a device. One impairment is one link: several devices around which it is put share that.
-    pub fn around<D: Device>(&self, device: D) -> Impaired<D> {
+    /// Wraps a device, which does without offloads then: what befalls a packet befalls one of the wire's. One impairment is one link: several devices around
+    /// which it is put share that.
+    pub fn around<D: Device>(&self, mut device: D) -> Impaired<D> {
+        device.decline_offloads();
         Impaired {
             inner: device,
             impairment: self.clone(),

@@ -1,6 +1,6 @@
 //! The system calls on interfaces: the crate's only unsafe code.
 //!
-//! Every call passes one [`InterfaceRequest`], which owns all the memory that the kernel reads and writes.
+//! Every call passes one [`InterfaceRequest`], which owns all the memory that the kernel reads and writes, or one number.
 
 use std::ffi::c_int;
 use std::io;
@@ -66,11 +66,7 @@ impl InterfaceRequest {
         // SAFETY: every request in this file takes a `struct ifreq` and writes nothing beyond it; `self` is at least as
         // large, properly aligned and borrowed for the whole call. What `data` points to in `driver` is borrowed there.
         let result: c_int = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), request as _, this) };
-        if result < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
+        checked(result)
     }
 
     fn short(&self) -> u16 {
@@ -98,6 +94,53 @@ pub fn attach(tun: impl AsFd, name: &str, flags: c_int) -> io::Result<String> {
     let mut request = InterfaceRequest::new(name).with(&(flags as u16).to_ne_bytes());
     request.call(tun, libc::TUNSETIFF as libc::c_ulong)?;
     Ok(text(&request.name))
+}
+
+/// `TUNGETFEATURES`: the `IFF_*` flags that [`attach`] may be given.
+pub fn features(tun: impl AsFd) -> io::Result<c_int> {
+    let mut features: libc::c_uint = 0;
+    pass(tun, libc::TUNGETFEATURES as libc::c_ulong, &mut features)?;
+    Ok(features as c_int)
+}
+
+/// `TUNSETVNETHDRSZ`: how many bytes stand in front of each packet.
+pub fn set_vnet_header_len(tun: impl AsFd, bytes: c_int) -> io::Result<()> {
+    let mut bytes = bytes;
+    pass(tun, libc::TUNSETVNETHDRSZ as libc::c_ulong, &mut bytes)
+}
+
+/// `TUNSETOFFLOAD`: what the system may leave to this side, `TUN_F_*`.
+pub fn set_offload(tun: impl AsFd, offloads: libc::c_uint) -> io::Result<()> {
+    // SAFETY: the argument is a number, and nothing is read or written through it.
+    let result: c_int = unsafe {
+        libc::ioctl(
+            tun.as_fd().as_raw_fd(),
+            libc::TUNSETOFFLOAD as _,
+            libc::c_ulong::from(offloads),
+        )
+    };
+    checked(result)
+}
+
+/// A request whose argument is one number that the kernel reads or writes.
+fn pass<T: Number>(tun: impl AsFd, request: libc::c_ulong, number: &mut T) -> io::Result<()> {
+    let number: *mut T = number;
+    // SAFETY: the requests that come here take an `int` or an `unsigned int`, and `number` is borrowed for the whole call.
+    let result: c_int = unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), request as _, number) };
+    checked(result)
+}
+
+/// The kernel's `int` and `unsigned int`.
+trait Number {}
+impl Number for c_int {}
+impl Number for libc::c_uint {}
+
+fn checked(result: c_int) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// The interface's `IFF_*` flags.

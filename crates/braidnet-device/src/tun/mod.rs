@@ -20,26 +20,38 @@
 //!
 //! # What it refuses
 //!
-//! One queue per device, without `vnet_hdr` offloads. A device that exists with several queues is refused by name.
+//! One queue per device. A device that exists with several queues is refused by name.
+//!
+//! # Offloads
+//!
+//! Where the system has them, and the configuration does not decline them, a packet may be as long as IP allows and stand for many segments, both ways, and
+//! checksums are made and verified by nobody as long as packets stay on the machine (`IFF_VNET_HDR`, `TUNSETOFFLOAD`): what the device's
+//! [capabilities](Device::capabilities) then say. What the system says of a packet is held against the packet, and a lie is dropped by name.
 
 mod error;
 mod interface;
 mod ioctl;
+mod link;
 mod netlink;
-mod queue;
+mod overflow;
+mod receiver;
+mod transmitter;
+mod vnet;
 
 pub use error::TunError;
 
 use crate::device::station_beside;
-use crate::{Capabilities, Device, DeviceError, MacAddress, QueuePair};
+use crate::{Capabilities, Device, DeviceError, MacAddress, Medium, Offloads, QueuePair};
 use braidnet_wire::address::Address;
 use interface::Interface;
-use queue::{TunReceiver, TunTransmitter};
+use link::Link;
+use receiver::TunReceiver;
 use rustix::fs::{Mode as FileMode, OFlags};
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use transmitter::TunTransmitter;
 
 /// The smallest MTU an interface can have (RFC 791 §3.1), and the smallest with IPv6 (RFC 8200 §5).
 const MTU_MIN: usize = 68;
@@ -102,6 +114,8 @@ pub struct TunConfig {
     pub host: Option<HostAddress>,
     /// TAP only: the address that the stack answers to. `None`: one made from the system side's.
     pub station: Option<MacAddress>,
+    /// Whether to use what the system can do of the transports' work. Without, every packet is as it would be on a wire.
+    pub offload: bool,
 }
 
 impl TunConfig {
@@ -113,6 +127,7 @@ impl TunConfig {
             mtu: None,
             host: None,
             station: None,
+            offload: true,
         }
     }
 }
@@ -126,6 +141,7 @@ pub struct TunDevice {
     attachment: Arc<Attachment>,
     capabilities: Capabilities,
     host_station: Option<MacAddress>,
+    has_vnet: bool,
 }
 
 /// The open device, shared by all who use it.
@@ -134,6 +150,39 @@ pub struct TunDevice {
 struct Attachment {
     interface: Interface,
     fd: OwnedFd,
+}
+
+/// What the system may leave to us (`linux/if_tun.h`): checksums, and segments of TCP over IPv4.
+const TUN_F_CSUM: u32 = 1;
+const TUN_F_TSO4: u32 = 2;
+
+impl Attachment {
+    /// Lets the system leave to us what it can; what that is.
+    fn offload(&self) -> Offloads {
+        let both = [(TUN_F_CSUM | TUN_F_TSO4, true), (TUN_F_CSUM, false)];
+        let taken = |(flags, _): &(u32, bool)| ioctl::set_offload(&self.fd, *flags).is_ok();
+        match both.into_iter().find(taken) {
+            Some((_, segments)) => Offloads {
+                checksum: true,
+                segments,
+            },
+            None => Offloads::NONE,
+        }
+    }
+
+    /// Has the system do all again. It has done so before it offered anything, so it can.
+    fn decline_offloads(&self) {
+        let _ = ioctl::set_offload(&self.fd, 0);
+    }
+}
+
+/// Whoever holds an adopted device next need not know of offloads.
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if self.interface.is_adopted() {
+            self.decline_offloads();
+        }
+    }
 }
 
 impl TunDevice {
@@ -153,7 +202,7 @@ impl TunDevice {
             Mode::Tap => "tap%d",
         });
         let mut interface = Interface::find(wanted, config.mode)?;
-        let fd = attach(&mut interface, config.mode)?;
+        let (fd, has_vnet) = attach(&mut interface, &config)?;
         // From here on, whatever fails, dropping the attachment takes back what was set.
         let mut attachment = Attachment { interface, fd };
         let interface = &mut attachment.interface;
@@ -176,11 +225,16 @@ impl TunDevice {
                 )
             }
         };
-        Ok(TunDevice {
+        let mut device = TunDevice {
             attachment: Arc::new(attachment),
             capabilities,
             host_station,
-        })
+            has_vnet,
+        };
+        if has_vnet {
+            device.capabilities.offloads = device.attachment.offload();
+        }
+        Ok(device)
     }
 
     /// The interface's name.
@@ -204,11 +258,27 @@ impl Device for TunDevice {
         &self.capabilities
     }
 
+    fn decline_offloads(&mut self) {
+        if self.capabilities.offloads != Offloads::NONE {
+            self.attachment.decline_offloads();
+            self.capabilities.offloads = Offloads::NONE;
+        }
+    }
+
     fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
-        let packet_max = self.capabilities.packet_max();
+        let link = Link {
+            attachment: self.attachment,
+            packet_max: self.capabilities.packet_max(),
+            header_len: match self.capabilities.medium {
+                Medium::Ip => 0,
+                Medium::Ethernet { .. } => braidnet_wire::ethernet::HEADER_LEN,
+            },
+            has_vnet: self.has_vnet,
+            offloads: self.capabilities.offloads,
+        };
         Ok(vec![QueuePair {
-            receiver: Box::new(TunReceiver::new(self.attachment.clone(), packet_max)),
-            transmitter: Box::new(TunTransmitter::new(self.attachment, packet_max)),
+            receiver: Box::new(TunReceiver::new(link.clone())),
+            transmitter: Box::new(TunTransmitter::new(link)),
         }])
     }
 }
@@ -229,8 +299,9 @@ fn check_name(name: &str) -> Result<(), TunError> {
     Ok(())
 }
 
-/// Opens `/dev/net/tun` and joins it to the interface.
-fn attach(interface: &mut Interface, mode: Mode) -> Result<OwnedFd, TunError> {
+/// Opens `/dev/net/tun` and joins it to the interface; whether packets have a [`vnet::VnetHeader`].
+fn attach(interface: &mut Interface, config: &TunConfig) -> Result<(OwnedFd, bool), TunError> {
+    let mode = config.mode;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open("/dev/net/tun", flags, FileMode::empty()).map_err(
         |error| match error {
@@ -245,11 +316,22 @@ fn attach(interface: &mut Interface, mode: Mode) -> Result<OwnedFd, TunError> {
         Mode::Tun => libc::IFF_TUN,
         Mode::Tap => libc::IFF_TAP,
     };
-    match ioctl::attach(&fd, interface.name(), kind | libc::IFF_NO_PI) {
+    let known = ioctl::features(&fd).unwrap_or_default();
+    let vnet = if config.offload {
+        known & libc::IFF_VNET_HDR
+    } else {
+        0
+    };
+    match ioctl::attach(&fd, interface.name(), kind | libc::IFF_NO_PI | vnet) {
         Ok(name) => interface.attached(name),
         Err(error) => return Err(attach_error(error, interface, mode)),
     }
-    Ok(fd)
+    if vnet != 0 {
+        // Whoever held an adopted device before may have set another.
+        ioctl::set_vnet_header_len(&fd, vnet::LEN as _)
+            .map_err(interface.failed("setting the length of packets' descriptions"))?;
+    }
+    Ok((fd, vnet != 0))
 }
 
 /// What `TUNSETIFF` means by its errors. That the interface is a TUN device of the right mode is checked before.

@@ -8,8 +8,10 @@
 //! |---|---|
 //! | namespaces, devices made behind the library's back, packets by hand | [`system`] |
 //! | what comes and goes over a device | [`traffic`] |
+//! | many segments in one packet, and checksums that nobody makes | [`offloads`] |
 //! | what is made, adopted, refused and left behind | [`interfaces`] |
 
 mod interfaces;
+mod offloads;
 mod system;
 mod traffic;

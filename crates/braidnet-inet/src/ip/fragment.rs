@@ -3,7 +3,7 @@
 use super::Counted;
 use crate::notes::{Datagram, Fragment, Frame};
 use crate::room;
-use braidnet_message::Message;
+use braidnet_message::{Checksum, Message};
 use braidnet_stream::{BucketId, Context};
 use braidnet_wire::ipv4::{self, Ipv4Header, MIN_HEADER_LEN};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,6 +18,8 @@ pub(super) fn mark(message: &mut Message, header: &Ipv4Header, datagram: Datagra
     let options = message.bytes().get(MIN_HEADER_LEN..header_len);
     let (copied, copied_len) = copied_of(options.unwrap_or_default());
     message.strip(header_len);
+    // The checksum is that of the whole.
+    message.set_checksum(Checksum::Stands);
     // The table of what is held has one owner.
     message.set_bucket(BucketId::DEVICE.0);
     message.set_note(Fragment {

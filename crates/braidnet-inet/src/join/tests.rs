@@ -4,9 +4,10 @@ mod world;
 use super::*;
 use crate::assemble::{Inet, Layout};
 use crate::flows::Flows;
+use crate::offload::Offload;
 use crate::tcp::{Tcp, TcpConfig};
 use crate::testing::{self, MTU, OUR_MAC, PEER, PEER_MAC, US, bytes_of, seal_ipv4};
-use braidnet_message::{Arena, Kind, Pool};
+use braidnet_message::{Arena, Checksum, Kind, Pool, Scarcity};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{Buckets, Cluster, ConnectionId, Control, Direction, Stream};
 use braidnet_wire::time::{Duration, Instant};
@@ -299,7 +300,7 @@ fn damaged_segments_join_nothing() {
 
 #[test]
 fn a_device_that_verifies_is_believed() {
-    let interface = testing::ip_interface().leaving_checksums();
+    let interface = testing::ip_interface().offloading(Offload::LeftOut);
     let mut packets = packets(&segments(5, &[600; 3]));
     packets.iter_mut().for_each(|packet| packet[36] ^= 1);
     assert_eq!(joined_in(&interface, None, &packets).len(), 1);

@@ -2,8 +2,9 @@
 
 use super::{NO_BUFFER, Tcp};
 use crate::notes::{Datagram, Departure};
+use crate::offload::Offload;
 use crate::sift::{keep, take_front};
-use braidnet_message::{Message, Run};
+use braidnet_message::{Checksum, Message, Run};
 use braidnet_stream::Context;
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
@@ -59,11 +60,19 @@ impl Tcp {
         if payload_len != message.total_len() {
             return false;
         }
-        if !self.leaves_checksums {
-            let Some(sum) = message.sum() else {
-                return false;
-            };
-            words = words.sealed(pseudo_header(tuple, words.len() + payload_len) + sum);
+        let len = words.len() + payload_len;
+        match self.offload {
+            Offload::Nothing => {
+                let Some(sum) = message.sum() else {
+                    return false;
+                };
+                words = words.sealed(pseudo_header(tuple, len) + sum);
+            }
+            Offload::Checksums | Offload::Segments => {
+                words = words.partly_sealed(pseudo_header(tuple, len));
+                message.set_checksum(Checksum::Partial);
+            }
+            Offload::LeftOut => {}
         }
         let Some(room) = message.prepend(words.len()) else {
             return false;
@@ -89,7 +98,7 @@ impl Tcp {
         message: &Message,
         sum: impl FnOnce(&Message) -> Sum,
     ) -> Option<Sum> {
-        (!self.leaves_checksums).then(|| sum(message))
+        (self.offload == Offload::Nothing).then(|| sum(message))
     }
 
     /// A segment the sum of whose payload has been made, unless that is left to the device; false as in
@@ -99,34 +108,45 @@ impl Tcp {
         let Departure { tuple, header, .. } = message.note();
         let header_len = tcp::header_len(&header);
         // The header is a multiple of four bytes, so the payload starts at an even offset.
-        let rest = sum.map(|sum| pseudo_header(&tuple, header_len + message.total_len()) + sum);
+        let pseudo_header = pseudo_header(&tuple, header_len + message.total_len());
         let Some(room) = message.prepend(header_len) else {
             debug_assert!(false, "a segment without headroom");
             return false;
         };
         tcp::emit(&header, tuple.local_port, tuple.remote_port, room);
-        if let Some(rest) = rest {
-            tcp::seal(room, rest);
+        if let Some(sum) = sum {
+            tcp::seal(room, pseudo_header + sum);
+        } else if self.offload.completes() {
+            tcp::partly_seal(room, pseudo_header);
+            message.set_checksum(Checksum::Partial);
         }
         leave_datagram(message);
         true
     }
 
-    /// The header of a train's first segment. In place of its checksum stands the sum of header and pseudo-header without the
-    /// length, which each segment has of its own: IP cuts the train, and makes the checksums of it. Where the device makes
-    /// them that place is zero, as in every segment.
+    /// The header of a train's first segment. In place of its checksum stands, for a device that cuts trains, the sum of the pseudo-header of
+    /// all; otherwise the sum of header and pseudo-header without the length, which each segment has of its own: IP cuts the train, and makes the
+    /// checksums of it. Where nobody makes them that place is zero, as in every segment.
     #[inline(never)]
     fn emit_train(&self, message: &mut Message) -> bool {
         let Departure { tuple, header, .. } = message.note();
         let (source, destination) = (tuple.local_port, tuple.remote_port);
         let header_len = tcp::header_len(&header);
+        let len = header_len + message.total_len();
         let Some(room) = message.prepend(header_len) else {
             debug_assert!(false, "a train without headroom");
             return false;
         };
         tcp::emit(&header, source, destination, room);
-        if !self.leaves_checksums {
-            tcp::put_sum(room, pseudo_header(&tuple, 0));
+        match self.offload {
+            Offload::Segments => {
+                tcp::partly_seal(room, pseudo_header(&tuple, len));
+                message.set_checksum(Checksum::Partial);
+            }
+            Offload::Nothing | Offload::Checksums => {
+                tcp::put_sum(room, pseudo_header(&tuple, 0));
+            }
+            Offload::LeftOut => {}
         }
         leave_datagram(message);
         true

@@ -71,7 +71,7 @@ impl Tcp {
         parse: impl FnOnce(&[u8]) -> Result<Parsed, TcpError>,
     ) -> Result<(), Counter> {
         let datagram = message.note_ref::<Datagram>();
-        if !self.leaves_checksums && !is_intact(message, datagram) {
+        if self.offload.verifies(message) && !is_intact(message, datagram) {
             return Err(refused(TcpError::Checksum));
         }
         let is_broadcast = datagram.flags & Datagram::BROADCAST != 0;

@@ -3,8 +3,8 @@
 use super::connection::{Connection, Departures, Segment};
 use super::table::Table;
 use super::{
-    CLOSED, DATA_SEGMENTS_IN, GROWTH_REFUSED, OUT_OF_ORDER, OWN, POISONED, POISONED_UNSENT,
-    SEGMENTS_IN, SEGMENTS_OUT, STALE, TEXT_REFUSED, Tcp, UNTOLD, WALKS,
+    CLOSED, DATA_SEGMENTS_IN, GROWTH_REFUSED, NO_BUFFER, OUT_OF_ORDER, OWN, POISONED,
+    POISONED_UNSENT, SEGMENTS_IN, SEGMENTS_OUT, STALE, TEXT_REFUSED, Tcp, UNTOLD, WALKS,
 };
 use crate::notes::Arrival;
 use braidnet_message::{Kind, Message, Run, Scarcity};
@@ -456,18 +456,22 @@ fn count_train(train: &Message, cx: &mut Context<'_>) {
     cx.count(DATA_SEGMENTS_IN, more);
 }
 
-/// Leaves only the first segment of a train, and returns the others as a train of their own.
+/// Leaves only the first segment of a train, and returns the others as a train of their own. What ends the data, or the stream, is the
+/// last segment (RFC 9293 §3.9.1).
 #[cold]
 fn take_apart(train: &mut Message, cx: &mut Context<'_>) -> Option<Message> {
-    let each = train.segment_bytes();
-    train.set_segment_bytes(0);
-    let mut rest = train.take_continuation()?;
+    let mut rest = match train.take_rest(cx.pool()) {
+        Ok(rest) => rest?,
+        Err(lost) => {
+            cx.count(NO_BUFFER, lost as u64);
+            return None;
+        }
+    };
     cx.count(SEGMENTS_IN, 1);
     let mut arrival = train.note::<Arrival>();
+    let first = &mut train.note_mut::<Arrival>().header.flags;
+    first.0 &= !(TcpFlags::PSH.0 | TcpFlags::FIN.0);
     arrival.header.seq += train.len() as u32;
-    // The last segment may be shorter.
-    let is_train = rest.continuation().is_some();
-    rest.set_segment_bytes(if is_train { each } else { 0 });
     rest.set_note(arrival);
     Some(rest)
 }

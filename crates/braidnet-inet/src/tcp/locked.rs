@@ -33,7 +33,7 @@ use crate::notes::Departure;
 use crate::sift::keep;
 use crate::sum;
 use bitflags::bitflags;
-use braidnet_message::{Kind, Message, Run};
+use braidnet_message::{Kind, Message, Pool, Run};
 use braidnet_stream::{
     BucketId, Context, Control, Direction, Divisible, Key, Module, Stages, State as ModuleState,
     Verb,
@@ -186,7 +186,7 @@ impl LockedTcp {
         for message in run.drain() {
             let mut next = Some(message);
             while let Some(mut message) = next {
-                next = take_apart(&mut message);
+                next = take_apart(&mut message, cx.pool());
                 match self.prepend(&mut message) {
                     true => cx.down(message),
                     false => cx.count(NO_BUFFER, 1),
@@ -203,19 +203,13 @@ impl Removal for LockedTcp {
 }
 
 /// Leaves only the first segment of a train that is to leave, and returns the others as a train of their own.
-fn take_apart(train: &mut Message) -> Option<Message> {
-    let each = train.segment_bytes();
-    if each == 0 {
-        return None;
-    }
-    train.set_segment_bytes(0);
-    let mut rest = train.take_continuation()?;
+fn take_apart(train: &mut Message, pool: &mut Pool) -> Option<Message> {
+    // In a train that leaves each block is one segment: no buffer is needed.
+    let mut rest = train.take_rest(pool).ok().flatten()?;
     let mut departure = train.note::<Departure>();
     let first = train.note_mut::<Departure>();
     first.header.flags.0 &= !(TcpFlags::PSH.0 | TcpFlags::FIN.0);
     departure.header.seq += train.len() as u32;
-    let is_train = rest.continuation().is_some();
-    rest.set_segment_bytes(if is_train { each } else { 0 });
     rest.set_bucket(train.bucket());
     rest.set_note(departure);
     Some(rest)

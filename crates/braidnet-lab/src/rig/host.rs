@@ -9,7 +9,7 @@ use braidnet::StackError;
 use braidnet_device::QueuePair;
 use braidnet_inet::tcp::{Listeners, Tcp, TcpConfig};
 use braidnet_inet::udp::UdpPorts;
-use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout};
+use braidnet_inet::{Flows, Inet, Interface, InterfaceConfig, Layout, Offload};
 use braidnet_message::{Arena, Counts, Keeping, Pool};
 use braidnet_process::{Application, Architecture, Mailboxes, Plan, Worker};
 use braidnet_stream::{
@@ -64,7 +64,7 @@ impl Host {
         })
         .map_err(StackError::from)?;
         if !config.checksum {
-            interface = interface.leaving_checksums();
+            interface = interface.offloading(Offload::LeftOut);
         }
         // The same with every run: a measurement can be repeated.
         let key = [0x6272_6169_646e_6574, u64::from(address[3])];
@@ -95,7 +95,7 @@ impl Host {
     ) -> Result<Stack, LabError> {
         let mut module = Tcp::new(tcp_config(config), self.flows);
         if !config.checksum {
-            module = module.leaving_checksums();
+            module = module.offloading(Offload::LeftOut);
         }
         if !config.one_behind {
             module = module.without_one_behind();

@@ -132,6 +132,16 @@ pub fn put_sum(header: &mut [u8], rest: Sum) {
     header[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.0.to_ne_bytes());
 }
 
+/// Stores the sum of the pseudo-header in place of the checksum, for a device that adds the rest and complements it.
+///
+/// # Panics
+///
+/// If `header` is shorter than 20 bytes.
+#[inline]
+pub fn partly_seal(header: &mut [u8], pseudo_header: Sum) {
+    header[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&pseudo_header.0.to_ne_bytes());
+}
+
 /// The header without options, with a checksum of 0, in words as they stand in the packet.
 #[inline]
 fn fixed_words(
@@ -219,6 +229,14 @@ impl<const WORDS: usize> HeaderWords<WORDS> {
     pub fn sealed(mut self, rest: Sum) -> Self {
         let [high, low] = rest.with_wire_words(self.0).finish_bytes();
         // The first half of the fifth word.
+        self.0[CHECKSUM_OFFSET / 4] |= u32::from_ne_bytes([high, low, 0, 0]);
+        self
+    }
+
+    /// The header as [`partly_seal`] leaves it.
+    #[inline]
+    pub fn partly_sealed(mut self, pseudo_header: Sum) -> Self {
+        let [high, low] = pseudo_header.0.to_ne_bytes();
         self.0[CHECKSUM_OFFSET / 4] |= u32::from_ne_bytes([high, low, 0, 0]);
         self
     }

@@ -2,6 +2,7 @@
 
 use crate::interface::Interface;
 use crate::notes::Departure;
+use crate::offload::Offload;
 use crate::tcp::locked::LockedTcp;
 use crate::tcp::{HEADROOM, Tcp, TcpConfig, TcpLocks};
 use crate::testing::{MTU, PEER, Stack, US, ethernet_interface, ip_interface};
@@ -34,11 +35,11 @@ impl Module for After {
     }
 }
 
-fn stack(interface: Interface, leaves_checksums: bool) -> Stack {
-    stack_locked(interface, leaves_checksums, TcpLocks::One)
+fn stack(interface: Interface, offload: Offload) -> Stack {
+    stack_locked(interface, offload, TcpLocks::One)
 }
 
-fn stack_locked(interface: Interface, leaves_checksums: bool, locks: TcpLocks) -> Stack {
+fn stack_locked(interface: Interface, offload: Offload, locks: TcpLocks) -> Stack {
     Stack::with(interface, |flows| {
         let config = TcpConfig {
             engine: braidnet_tcp::Config::default(),
@@ -48,12 +49,7 @@ fn stack_locked(interface: Interface, leaves_checksums: bool, locks: TcpLocks) -
             fast_opening: Default::default(),
             isn_secret: [1, 2],
         };
-        let tcp = Tcp::new(config, flows);
-        let tcp = if leaves_checksums {
-            tcp.leaving_checksums()
-        } else {
-            tcp
-        };
+        let tcp = Tcp::new(config, flows).offloading(offload);
         After(match locks {
             TcpLocks::One => Box::new(tcp),
             _ => Box::new(LockedTcp::new(tcp, locks, LockKind::Mcs)),
@@ -155,7 +151,7 @@ fn sent(
     case: &Case,
     as_train: bool,
     framed: bool,
-    leaves_checksums: bool,
+    offload: Offload,
     locks: TcpLocks,
 ) -> Vec<Vec<u8>> {
     let (interface, remote) = if framed {
@@ -164,7 +160,7 @@ fn sent(
     } else {
         (ip_interface(), PEER)
     };
-    let mut stack = stack_locked(interface, leaves_checksums, locks);
+    let mut stack = stack_locked(interface.offloading(offload), offload, locks);
     let other = Case {
         full: 0,
         segment: 3,
@@ -196,6 +192,13 @@ fn sent(
     sent
 }
 
+const OFFLOADS: [Offload; 4] = [
+    Offload::Nothing,
+    Offload::Checksums,
+    Offload::Segments,
+    Offload::LeftOut,
+];
+
 proptest! {
     #[test]
     fn a_train_leaves_as_its_segments_would(
@@ -204,7 +207,8 @@ proptest! {
         (flags, seq, ack) in (any::<u8>(), any::<u32>(), any::<u32>()),
         timestamps in proptest::option::of(any::<[u32; 2]>()),
         (window, summed, shared) in (any::<u16>(), any::<bool>(), any::<bool>()),
-        (framed, leaves_checksums) in (any::<bool>(), any::<bool>()),
+        framed in any::<bool>(),
+        offload in prop::sample::select(&OFFLOADS[..]),
         locks in prop::sample::select(&TcpLocks::ALL[..]),
     ) {
         // A train holds data of an established connection.
@@ -224,8 +228,11 @@ proptest! {
         let segment = if full == 0 { last } else { segment };
         let full = full.min(64_000 / segment);
         let case = Case { segment, full, last, header, summed, shared };
-        let train = sent(&case, true, framed, leaves_checksums, locks);
-        let singles = sent(&case, false, framed, leaves_checksums, TcpLocks::One);
+        let train = sent(&case, true, framed, offload, locks);
+        // A device makes of either what is made here without one.
+        let alone = if offload == Offload::LeftOut { offload } else { Offload::Nothing };
+        let singles = sent(&case, false, framed, alone, TcpLocks::One);
+        prop_assert_eq!(&sent(&case, false, framed, offload, locks), &singles);
         prop_assert_eq!(train.len(), full + 3);
         prop_assert_eq!(train, singles);
     }
@@ -249,7 +256,7 @@ fn plain(segment: usize, full: usize, last: usize) -> Case {
 #[test]
 fn what_a_device_cannot_carry_is_dropped_whole() {
     for (segment, counted) in [(MTU - 40, 0), (MTU - 39, 1)] {
-        let mut stack = stack(ip_interface(), false);
+        let mut stack = stack(ip_interface(), Offload::Nothing);
         let (train, _kept) = plain(segment, 3, 9).train(&mut stack, PEER);
         assert_eq!(stack.send_run(vec![train]).len(), 4 - 4 * counted);
         assert_eq!(stack.count("ip", "above_mtu"), 4 * counted as u64);
@@ -258,7 +265,7 @@ fn what_a_device_cannot_carry_is_dropped_whole() {
 
 #[test]
 fn a_segment_without_room_for_headers_is_dropped_alone() {
-    let mut stack = stack(ip_interface(), false);
+    let mut stack = stack(ip_interface(), Offload::Nothing);
     let (mut train, _kept) = plain(100, 3, 9).train(&mut stack, PEER);
     let rest = train.take_continuation().unwrap();
     let cramped = stack.pool().copy_from_slice(0, &[7; 100]).unwrap();

@@ -1,25 +1,32 @@
 //! However segments come, joined or each by itself, the same comes of them.
 
-use super::world::{ISS, World};
+use super::world::{ISS, World, joined};
 use super::*;
-use braidnet_message::Scarcity;
 
-/// Two stacks to which the same comes: to one in runs, to the other with a runt between any two packets, so that nothing
-/// joins there.
-struct Both {
+/// Three stacks to which the same comes: to one in runs, to one as a device hands it up that joins segments itself, and to one with a runt between
+/// any two packets, so that nothing joins there.
+struct Alike {
     whole: World,
+    by_device: World,
     apart: World,
 }
 
-impl Both {
-    fn new(with_timestamps: bool) -> Both {
-        let (whole, apart) = (World::new(with_timestamps), World::new(with_timestamps));
+impl Alike {
+    fn new(with_timestamps: bool) -> Alike {
+        let [whole, mut by_device, apart] = [(); 3].map(|()| World::new(with_timestamps));
         assert_eq!(whole.acks, apart.acks);
-        Both { whole, apart }
+        assert_eq!(by_device.acks, apart.acks);
+        by_device.joins = true;
+        Alike {
+            whole,
+            by_device,
+            apart,
+        }
     }
 
     fn each(&mut self, mut change: impl FnMut(&mut World)) {
         change(&mut self.whole);
+        change(&mut self.by_device);
         change(&mut self.apart);
     }
 
@@ -31,14 +38,15 @@ impl Both {
             .flat_map(|packet| [packet.clone(), runt.clone()])
             .collect();
         let runts = vec![runt; packets.len()];
-        self.whole.arrive(&[packets, &runts].concat());
+        let run = [packets, &runts].concat();
+        self.whole.arrive(&run);
+        self.by_device.arrive(&run);
         self.apart.arrive(&separated);
         self.each(|world| world.wait(Duration::from_millis(50)));
     }
 
-    /// What differs between the two, if anything does.
+    /// What differs between them, if anything does.
     fn difference(&mut self) -> Option<String> {
-        let Both { whole, apart } = self;
         let shown = |world: &mut World| {
             [
                 format!("{:?}", world.sent),
@@ -47,17 +55,22 @@ impl Both {
                 format!("{:?}", world.counted()),
             ]
         };
-        let pairs = shown(whole).into_iter().zip(shown(apart));
-        pairs
-            .into_iter()
-            .find(|(whole, apart)| whole != apart)
-            .map(|(whole, apart)| format!("whole: {whole}\napart: {apart}"))
+        let apart = shown(&mut self.apart);
+        let others = [
+            ("whole", &mut self.whole),
+            ("by device", &mut self.by_device),
+        ];
+        others.into_iter().find_map(|(name, world)| {
+            let mut pairs = shown(world).into_iter().zip(&apart);
+            let (other, apart) = pairs.find(|(other, apart)| other != *apart)?;
+            Some(format!("{name}: {other}\napart: {apart}"))
+        })
     }
 }
 
 /// Packets of the first connection, by where each begins in its stream, in bytes, and how many it has.
-fn packets_at(both: &Both, places: &[(u32, usize)]) -> Vec<Vec<u8>> {
-    let segment = |&(at, len): &(u32, usize)| both.whole.segment(at, len).packet();
+fn packets_at(alike: &Alike, places: &[(u32, usize)]) -> Vec<Vec<u8>> {
+    let segment = |&(at, len): &(u32, usize)| alike.whole.segment(at, len).packet();
     places.iter().map(segment).collect()
 }
 
@@ -79,20 +92,46 @@ fn what_there_is_no_memory_for_is_refused_alike() {
         (Scarcity::Short, false, 1000),
         (Scarcity::Short, true, 2000),
     ] {
-        let mut both = Both::new(false);
+        let mut alike = Alike::new(false);
         if old {
-            let first = packets_at(&both, &SIX[..1]);
-            both.arrive(&first);
+            let first = packets_at(&alike, &SIX[..1]);
+            alike.arrive(&first);
         }
-        both.each(|world| world.cluster.pool().set_scarcity(scarcity));
-        let run = packets_at(&both, &SIX);
-        both.arrive(&run);
-        assert_eq!(both.difference(), None, "{scarcity:?} {old}");
-        let delivered: usize = both.whole.delivered.values().map(Vec::len).sum();
+        alike.each(|world| world.cluster.pool().set_scarcity(scarcity));
+        let run = packets_at(&alike, &SIX);
+        alike.arrive(&run);
+        assert_eq!(alike.difference(), None, "{scarcity:?} {old}");
+        let delivered: usize = alike.whole.delivered.values().map(Vec::len).sum();
         assert_eq!(delivered, kept, "{scarcity:?} {old}");
         // Of six, what was taken or old already is not refused.
-        let refused = both.whole.counted()["tcp.text_refused"];
+        let refused = alike.whole.counted()["tcp.text_refused"];
         assert_eq!(refused, 6 - kept as u64 / 1000, "{scarcity:?} {old}");
+    }
+}
+
+/// What a device has joined stays together: there may be no buffer for what taking it apart needs.
+#[test]
+fn what_a_device_has_joined_is_refused_or_taken_as_a_whole() {
+    for (scarcity, delivered, refused) in
+        [(Scarcity::Short, 6000, None), (Scarcity::Dire, 0, Some(6))]
+    {
+        let mut alike = Alike::new(false);
+        let run = packets_at(&alike, &SIX);
+        let world = &mut alike.by_device;
+        let pool = world.cluster.pool();
+        let packets = run
+            .iter()
+            .map(|packet| pool.copy_from_slice(64, packet).unwrap());
+        let mut run = joined(packets.collect(), world.cluster.pool());
+        assert_eq!(run.len(), 1);
+        world.cluster.pool().set_scarcity(scarcity);
+        world
+            .cluster
+            .put(world.layout.bottom, Direction::Up, &mut run);
+        world.turn();
+        let bytes: usize = world.delivered.values().map(Vec::len).sum();
+        assert_eq!(bytes, delivered, "{scarcity:?}");
+        assert_eq!(world.counted().get("tcp.text_refused"), refused.as_ref());
     }
 }
 
@@ -112,22 +151,22 @@ fn what_is_partly_new_is_refused_where_nothing_is_to_be_kept() {
 /// it.
 #[test]
 fn the_window_is_that_of_the_last_segment() {
-    let mut both = Both::new(false);
-    let run = packets_at(&both, &SIX[..3]);
-    both.arrive(&run);
+    let mut alike = Alike::new(false);
+    let run = packets_at(&alike, &SIX[..3]);
+    alike.arrive(&run);
     // Partly old, with another window.
-    let mut packet = both.whole.segment(1000, 2500).packet();
+    let mut packet = alike.whole.segment(1000, 2500).packet();
     packet[34..36].copy_from_slice(&100u16.to_be_bytes());
     seal(&mut packet);
-    both.arrive(&[packet]);
-    both.each(|world| world.send(0, 1000));
-    assert_eq!(both.difference(), None);
+    alike.arrive(&[packet]);
+    alike.each(|world| world.send(0, 1000));
+    assert_eq!(alike.difference(), None);
 }
 
 /// The peer's segments are no longer than the longest that has come, so two of them are acknowledged without delay.
 #[test]
 fn what_is_left_of_a_train_is_as_long_as_it_is() {
-    let mut both = Both::new(true);
+    let mut alike = Alike::new(true);
     let mut clock = 1;
     let mut places = [ISS + 1; 2];
     let usual = |offset, len| Step {
@@ -140,9 +179,9 @@ fn what_is_left_of_a_train_is_as_long_as_it_is() {
         vec![usual(0, 75), usual(0, 513), usual(0, 777), usual(0, 512)],
     ];
     for steps in runs {
-        let packets = packets_of(&steps, &both.whole.acks, &mut places, &mut clock, true);
-        both.arrive(&packets);
-        assert_eq!(both.difference(), None);
+        let packets = packets_of(&steps, &alike.whole.acks, &mut places, &mut clock, true);
+        alike.arrive(&packets);
+        assert_eq!(alike.difference(), None);
     }
 }
 
@@ -261,7 +300,7 @@ fn packets_of(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// Both stacks say and deliver the same, to the byte, and count the same, while they have something to send and their memory
+    /// Alike stacks say and deliver the same, to the byte, and count the same, while they have something to send and their memory
     /// comes and goes.
     #[test]
     fn trains_change_nothing(
@@ -269,17 +308,17 @@ proptest! {
         to_send in prop_oneof![Just(0usize), 1..8000usize],
         with_timestamps: bool,
     ) {
-        let mut both = Both::new(with_timestamps);
-        both.each(|world| world.send(0, to_send));
+        let mut alike = Alike::new(with_timestamps);
+        alike.each(|world| world.send(0, to_send));
         let (mut places, mut clock) = ([ISS + 1; 2], 1);
         for (scarcity, steps) in runs {
-            let packets = packets_of(&steps, &both.whole.acks, &mut places, &mut clock, with_timestamps);
-            both.each(|world| world.cluster.pool().set_scarcity(scarcity));
-            both.arrive(&packets);
-            let difference = both.difference();
+            let packets = packets_of(&steps, &alike.whole.acks, &mut places, &mut clock, with_timestamps);
+            alike.each(|world| world.cluster.pool().set_scarcity(scarcity));
+            alike.arrive(&packets);
+            let difference = alike.difference();
             prop_assert!(difference.is_none(), "{}", difference.unwrap_or_default());
         }
-        let Both { whole, apart } = both;
+        let Alike { whole, apart, .. } = alike;
         prop_assert!(whole.messages <= apart.messages);
         for stream in whole.delivered.values() {
             prop_assert!(stream.iter().enumerate().all(|(at, byte)| *byte == text(ISS + 1, at)));

@@ -16,6 +16,8 @@ pub(super) struct World {
     pub(super) messages: usize,
     /// Our side's first sequence number plus one, by connection.
     pub(super) acks: Vec<u32>,
+    /// The device joins what it hands up, as IP does where there is memory enough.
+    pub(super) joins: bool,
 }
 
 /// What the peer's stream begins behind.
@@ -23,7 +25,8 @@ pub(super) const ISS: u32 = u32::MAX - 3000;
 
 impl World {
     pub(super) fn new(with_timestamps: bool) -> World {
-        let interface = testing::ip_interface();
+        // What a device says of checksums is heeded; most say nothing.
+        let interface = testing::ip_interface().offloading(Offload::Segments);
         let flows = Flows::new([1, 2], 16, &interface);
         let engine = braidnet_tcp::Config {
             timestamps: with_timestamps,
@@ -38,7 +41,7 @@ impl World {
             fast_opening: Default::default(),
             isn_secret: [3, 4],
         };
-        let tcp = Tcp::new(config, flows);
+        let tcp = Tcp::new(config, flows).offloading(Offload::Segments);
         tcp.listeners().listen(None, PORT, 4).unwrap();
         let Inet { stream, layout, .. } = Inet::assemble(interface, flows, tcp);
         let stream = stream.build().unwrap();
@@ -54,6 +57,7 @@ impl World {
             told: Vec::new(),
             messages: 0,
             acks: Vec::new(),
+            joins: false,
         };
         for port in [4000, 4001] {
             let options = if with_timestamps {
@@ -94,6 +98,9 @@ impl World {
         let mut run = Run::new();
         for packet in packets {
             run.push(self.cluster.pool().copy_from_slice(64, packet).unwrap());
+        }
+        if self.joins && self.cluster.pool().scarcity() == Scarcity::Ample {
+            run = joined(run, self.cluster.pool());
         }
         self.cluster
             .put(self.layout.bottom, Direction::Up, &mut run);
@@ -156,4 +163,28 @@ impl World {
             ..Segment::new(ISS.wrapping_add(1 + at), len)
         }
     }
+}
+
+/// A run as a device hands it up that joins segments: the header has the length of all, what is behind the first segment lies in one block, and the checksum is the
+/// device's affair.
+pub(super) fn joined(mut run: Run, pool: &mut Pool) -> Run {
+    let interface = &testing::ip_interface();
+    let framed = false;
+    Joiner { interface, framed }.join(&mut run);
+    let as_device = |mut message: Message| {
+        let each = message.segment_bytes();
+        if each == 0 {
+            return message;
+        }
+        let rest = message.take_continuation().unwrap();
+        let total_len = (message.len() + rest.total_len()) as u16;
+        let front = message.bytes_mut().unwrap();
+        front[2..4].copy_from_slice(&total_len.to_be_bytes());
+        seal_ipv4(front);
+        message.push_continuation(pool.copy_from_slice(0, &bytes_of(&rest)).unwrap());
+        message.set_segment_bytes(each);
+        message.set_checksum(Checksum::Partial);
+        message
+    };
+    run.drain().map(as_device).collect()
 }

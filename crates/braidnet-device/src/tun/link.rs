@@ -1,0 +1,41 @@
+//! What both directions of an open TUN or TAP device know of it.
+
+use super::{Attachment, vnet};
+use crate::Offloads;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// An open device, and how packets pass through it.
+#[derive(Clone)]
+pub struct Link {
+    pub attachment: Arc<Attachment>,
+    /// The longest packet of the wire, link header included.
+    pub packet_max: usize,
+    /// Bytes of link header in front of each.
+    pub header_len: usize,
+    /// Whether a [`VnetHeader`](vnet::VnetHeader) stands in front of each.
+    pub has_vnet: bool,
+    pub offloads: Offloads,
+}
+
+impl Link {
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.attachment.fd.as_fd()
+    }
+
+    /// Bytes in front of each packet that are not the packet's.
+    pub fn vnet_len(&self) -> usize {
+        if self.has_vnet { vnet::LEN } else { 0 }
+    }
+}
+
+/// Calls again what a signal has interrupted.
+pub fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}

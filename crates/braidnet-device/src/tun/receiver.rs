@@ -1,0 +1,146 @@
+//! The way in of an open TUN or TAP device.
+
+use super::link::{Link, retry};
+use super::overflow::Overflow;
+use super::vnet::{self, Described, VnetHeader};
+use crate::{Counters, DropReason, RECEIVE_HEADROOM, Receiver};
+use braidnet_message::{Message, Pool, Run};
+use rustix::io::Errno;
+use std::io::IoSliceMut;
+use std::os::fd::BorrowedFd;
+
+/// The way in: one `readv` per packet, straight into a pool's buffers.
+pub struct TunReceiver {
+    link: Link,
+    /// For packets that stand for many segments, where such come.
+    overflow: Option<Overflow>,
+    gone: bool,
+    counters: Counters,
+}
+
+/// What one `readv` gave.
+enum Read {
+    Packet(Message),
+    Dropped,
+    Nothing,
+}
+
+impl TunReceiver {
+    pub fn new(link: Link) -> Self {
+        // The system cuts what does not fit without a word: one byte more than can be shows it.
+        let room = link.packet_max + 1;
+        TunReceiver {
+            overflow: link.offloads.segments.then(|| Overflow::behind(room)),
+            link,
+            gone: false,
+            counters: Counters::default(),
+        }
+    }
+
+    fn read(&mut self, pool: &mut Pool) -> Read {
+        let room = self.link.packet_max + 1;
+        let is_ready = match &mut self.overflow {
+            Some(overflow) => overflow.is_ready(pool),
+            None => true,
+        };
+        let Some(mut message) = pool.allocate(RECEIVE_HEADROOM, room).filter(|_| is_ready) else {
+            return Read::Nothing;
+        };
+        let Some(buffer) = message.append(room) else {
+            return Read::Nothing;
+        };
+        let mut header = [0; vnet::LEN];
+        let behind = self.overflow.as_mut().map(Overflow::buffer);
+        let mut slices = [
+            IoSliceMut::new(&mut header[..self.link.vnet_len()]),
+            IoSliceMut::new(buffer),
+            IoSliceMut::new(behind.unwrap_or_default()),
+        ];
+        match retry(|| rustix::io::readv(self.link.fd(), &mut slices)) {
+            Ok(read) => match self.take(message, header, read, pool) {
+                Ok(message) => {
+                    let packets = message.segments();
+                    self.counters.count_packets(packets, message.total_len());
+                    Read::Packet(message)
+                }
+                Err(reason) => {
+                    self.counters.count_drop(reason);
+                    Read::Dropped
+                }
+            },
+            Err(Errno::BADFD | Errno::BADF | Errno::NODEV) => {
+                self.gone = true;
+                Read::Nothing
+            }
+            // EAGAIN: nothing waits. Anything else passes (the interface is down, memory is short) and loses nothing.
+            Err(_) => Read::Nothing,
+        }
+    }
+
+    /// Makes a packet of what was `read`: `header`, the packet's bytes in `message`, and the rest in what overflows.
+    fn take(
+        &mut self,
+        mut message: Message,
+        header: [u8; vnet::LEN],
+        read: usize,
+        pool: &mut Pool,
+    ) -> Result<Message, DropReason> {
+        let length = read.saturating_sub(self.link.vnet_len());
+        let described = if self.link.has_vnet {
+            let front = &message.bytes()[..length.min(message.len())];
+            VnetHeader::from_bytes(&header).of(front, self.link.header_len, length)?
+        } else {
+            Described::default()
+        };
+        let first = match described.train {
+            None => length,
+            Some(train) => train.header_len + train.segment_bytes,
+        };
+        if first > self.link.packet_max {
+            return Err(DropReason::ReceiveOversize);
+        }
+        if let Some(train) = described.train {
+            let Some(overflow) = &mut self.overflow else {
+                return Err(DropReason::ReceiveOffloadMalformed);
+            };
+            let rest = overflow.rest(&message, first, length, pool);
+            let rest = rest.ok_or(DropReason::ReceiveNoBuffer)?;
+            message.truncate(first);
+            message.push_continuation(rest);
+            message.set_segment_bytes(train.segment_bytes as u32);
+        } else {
+            message.truncate(length);
+        }
+        message.set_checksum(described.checksum);
+        Ok(message)
+    }
+}
+
+impl Receiver for TunReceiver {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
+        let mut taken = 0;
+        while taken < max && !self.gone {
+            match self.read(pool) {
+                Read::Packet(message) => {
+                    into.push(message);
+                    taken += 1;
+                }
+                Read::Dropped => {}
+                Read::Nothing => break,
+            }
+        }
+        taken
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.link.fd())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}

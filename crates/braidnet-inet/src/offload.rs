@@ -1,0 +1,36 @@
+//! What the device does of the transports' work.
+
+use braidnet_message::{Checksum, Message};
+
+/// What a device does of what the transports would do otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Offload {
+    /// Nothing: checksums are made and verified here, and each segment is cut here.
+    #[default]
+    Nothing,
+    /// It makes checksums where a packet leaves with the sum of the pseudo-header in their place, and says of packets that arrive whether it has verified
+    /// theirs ([`Checksum`]).
+    Checksums,
+    /// That, and it takes [trains](Message::segment_bytes) as they are.
+    Segments,
+    /// Nobody makes checksums, and nobody verifies them: packets leave with a checksum of zero. For a laboratory, as PLP §2.3 measured.
+    LeftOut,
+}
+
+impl Offload {
+    /// Whether the checksum of a packet that arrived is to be verified here.
+    #[inline(always)]
+    pub(crate) fn verifies(self, message: &Message) -> bool {
+        match self {
+            Offload::Nothing => true,
+            Offload::Checksums | Offload::Segments => message.checksum() == Checksum::Stands,
+            Offload::LeftOut => false,
+        }
+    }
+
+    /// Whether the device makes the checksum of what leaves in one packet.
+    #[inline(always)]
+    pub(crate) fn completes(self) -> bool {
+        matches!(self, Offload::Checksums | Offload::Segments)
+    }
+}

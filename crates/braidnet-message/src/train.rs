@@ -1,0 +1,132 @@
+//! Several segments in one message, and who sees to their checksums.
+
+use crate::message::Message;
+use crate::pool::Pool;
+
+/// Who sees to the checksum of a message's transport.
+///
+/// It is what a message says of itself; on its way up whoever believes it believes the device (HOSTILE-INPUT 46), so only devices and what
+/// joins segments it has verified set it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Checksum {
+    /// The one in the header is the packet's: going down it leaves as it is, going up nobody has verified it.
+    #[default]
+    Stands,
+    /// The same, and the device that the packet came from has verified it.
+    Verified,
+    /// In its place stands the sum of the pseudo-header alone: going down the device makes it; coming up nobody has, for the packet has not
+    /// left the machine and cannot have been damaged.
+    Partial,
+}
+
+/// What a node keeps of all that, in one word to be copied and cleared at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Segmentation {
+    /// Payload bytes of each segment of a train; 0 if the message is none.
+    pub segment_bytes: u16,
+    pub checksum: Checksum,
+}
+
+impl Segmentation {
+    pub(crate) const CLEAR: Segmentation = Segmentation {
+        segment_bytes: 0,
+        checksum: Checksum::Stands,
+    };
+}
+
+impl Message {
+    /// Payload bytes of each segment of a train, 0 if the message is none.
+    ///
+    /// A train is one message that stands for consecutive segments of one flow, so that what is done for a message is done
+    /// once for all of them: all have as much payload but the last, which may have less. The first block holds the headers, which are those of
+    /// the first segment, and its payload; each block behind it holds the payloads of one segment or several. Views and splits are no trains.
+    #[inline]
+    pub fn segment_bytes(&self) -> u32 {
+        self.node().segmentation.get().segment_bytes.into()
+    }
+
+    /// Makes the message a train, or, with 0, no train any more; `bytes` are at most 65,535. Whoever finds a train takes it that the checksums of all
+    /// its segments are right, so what has come from outside is no train before somebody has seen to that.
+    #[inline]
+    pub fn set_segment_bytes(&mut self, bytes: u32) {
+        debug_assert!(bytes <= u16::MAX.into(), "no IP packet is as long");
+        let segmentation = &self.node().segmentation;
+        segmentation.set(Segmentation {
+            segment_bytes: bytes as u16,
+            ..segmentation.get()
+        });
+    }
+
+    /// Who sees to the transport's checksum. A fresh message, and a view, [stands](Checksum::Stands) for itself.
+    #[inline]
+    pub fn checksum(&self) -> Checksum {
+        self.node().segmentation.get().checksum
+    }
+
+    /// Says who sees to the transport's checksum.
+    #[inline]
+    pub fn set_checksum(&mut self, checksum: Checksum) {
+        let segmentation = &self.node().segmentation;
+        segmentation.set(Segmentation {
+            checksum,
+            ..segmentation.get()
+        });
+    }
+
+    /// Segments that the message stands for: those of a train, or one.
+    #[inline]
+    pub fn segments(&self) -> usize {
+        match self.segment_bytes() as usize {
+            0 => 1,
+            // The first block has the headers, too.
+            each => 1 + (self.total_len() - self.len()).div_ceil(each),
+        }
+    }
+
+    /// Leaves only the first segment of a train and returns the others, as a train of their own if they are several; `None` if the message is no
+    /// train. They have the checksum's word of the first, and neither headers nor a note. Where several lie in one block, the next is copied out of it: segments that
+    /// are taken apart may be kept one by one, and each would keep the block.
+    ///
+    /// ```
+    /// # use braidnet_message::{Arena, Pool};
+    /// # let mut pool = Pool::new(&Arena::new(1 << 20));
+    /// let mut train = pool.copy_from_slice(0, b"header first ").unwrap();
+    /// train.push_continuation(pool.copy_from_slice(0, b"next  third").unwrap());
+    /// train.set_segment_bytes(6);
+    /// let mut rest = train.take_rest(&mut pool).unwrap().unwrap();
+    /// assert_eq!((train.total_len(), rest.segments(), rest.bytes()), (13, 2, &b"next  "[..]));
+    /// let last = rest.take_rest(&mut pool).unwrap().unwrap();
+    /// assert_eq!((last.segments(), last.bytes()), (1, &b"third"[..]));
+    /// ```
+    ///
+    /// # Errors
+    /// If `pool` has no buffer for that: how many are lost.
+    pub fn take_rest(&mut self, pool: &mut Pool) -> Result<Option<Message>, usize> {
+        let Segmentation {
+            segment_bytes,
+            checksum,
+        } = self.node().segmentation.get();
+        let each = usize::from(segment_bytes);
+        self.set_segment_bytes(0);
+        if each == 0 {
+            return Ok(None);
+        }
+        let Some(mut rest) = self.take_continuation() else {
+            return Ok(None);
+        };
+        if rest.len() > each {
+            let Some(mut next) = pool.copy_from_slice(0, &rest.bytes()[..each]) else {
+                return Err(rest.total_len().div_ceil(each));
+            };
+            rest.strip(each);
+            next.push_continuation(rest);
+            rest = next;
+        }
+        let is_train = rest.continuation().is_some();
+        rest.node().segmentation.set(Segmentation {
+            segment_bytes: if is_train { segment_bytes } else { 0 },
+            checksum,
+        });
+        Ok(Some(rest))
+    }
+}
