@@ -77,6 +77,11 @@ impl<P> Line<P> {
         }
     }
 
+    /// At most so many are kept from now on. Where there are more, they arrive all the same.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Offers a packet of so many bytes to the link now, and keeps it until it arrives. `copy` is asked for a second one where it
     /// arrives twice; without one it arrives once.
     ///

@@ -91,6 +91,9 @@ pub struct Config {
     /// Pieces in which a connection tells apart what is on its way, by when it left and how it fared: 8 or more. What would need one
     /// more is found lost later than it could be.
     pub flight_pieces: u32,
+    /// Times of departure by which a connection under [`CongestionControl::Bbr`] measures how fast the path delivers: 1 or more. Of one more the
+    /// oldest is forgotten, and what left then measures nothing.
+    pub rate_stamps: u32,
     /// Challenge ACKs that one connection may send in [`challenge_period`](Config::challenge_period) (RFC 5961 §7).
     pub challenge_acks: u8,
     /// The time for which those are counted.
@@ -222,6 +225,7 @@ impl Default for Config {
             reassembly_segments: 8192,
             reassembly_reserve: 0,
             flight_pieces: 8192,
+            rate_stamps: 4096,
             challenge_acks: 10,
             challenge_period: Duration::from_secs(5),
             keepalive: Keepalive::default(),

@@ -21,7 +21,7 @@
 //!
 //! What it costs: on the path of the packets one read of the clock per run and two copies of what is recorded (with a
 //! small snap length, of the headers only). Writing is a thread's of its own. Where the file's disk does not keep up,
-//! packets pass unrecorded; the file's last blocks and [`Capture::seen`] say how many.
+//! packets pass unrecorded once 16 MiB wait ([`Capture::set_held_bytes`]); the file's last blocks and [`Capture::seen`] say how many.
 
 mod pcapng;
 mod sink;
@@ -147,6 +147,12 @@ impl Capture {
     /// [`CaptureError::Write`], with the first failure since the file was made.
     pub fn flush(&self) -> Result<(), CaptureError> {
         self.file.sink.flush().map_err(CaptureError::Write)
+    }
+
+    /// So many bytes of recorded packets may wait to be written from now on: 16 MiB unless this says otherwise. What waits already is written all
+    /// the same; what finds no room is not recorded, and counted ([`Seen::lost`]).
+    pub fn set_held_bytes(&self, bytes: usize) {
+        self.file.sink.set_held_bytes(bytes);
     }
 
     /// What every interface has seen so far, in the order they were added.

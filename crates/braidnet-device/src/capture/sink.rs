@@ -3,7 +3,7 @@
 //! Processors append under a short lock: one copy of what they encoded outside. The writer sleeps while the buffer is
 //! empty, is woken by its first bytes and again when [`WRITE_AT`] bytes have come, and writes what there is at the
 //! latest [`WRITE_EVERY`] after that. It swaps the buffer for an empty one before it writes, so that nobody waits for
-//! the disk. Where the disk does not keep up, the buffer grows to [`HELD_MAX`]; what comes then is counted as lost.
+//! the disk. Where the disk does not keep up, the buffer grows to [`HELD_BYTES`], or what it is told; what comes then is counted as lost.
 
 use super::pcapng;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const WRITE_AT: usize = 256 << 10;
 /// The longest that recorded packets wait to be written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Bytes that may wait to be written.
-pub const HELD_MAX: usize = 16 << 20;
+/// Bytes that may wait to be written, unless it is told otherwise.
+pub const HELD_BYTES: usize = 16 << 20;
 
 /// What an interface of the file has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,6 +41,8 @@ pub struct Sink {
 struct State {
     /// What is to be written next.
     filling: Vec<u8>,
+    /// The most of it that recorded packets may be.
+    held_bytes: usize,
     interfaces: Vec<Seen>,
     /// Flushes asked for and done. A flush waits until `done` has come to the number it drew.
     flushes_asked: u64,
@@ -62,6 +64,7 @@ impl Sink {
     pub fn new(header: Vec<u8>) -> Self {
         let state = State {
             filling: header,
+            held_bytes: HELD_BYTES,
             ..State::default()
         };
         Sink {
@@ -84,7 +87,7 @@ impl Sink {
     pub fn append(&self, interface: u32, blocks: &[u8], packets: usize) {
         let mut state = self.state.lock();
         let before = state.filling.len();
-        let room = state.error.is_none() && before + blocks.len() <= HELD_MAX;
+        let room = state.error.is_none() && before + blocks.len() <= state.held_bytes;
         if let Some(seen) = state.interfaces.get_mut(interface as usize) {
             seen.packets += packets as u64;
             seen.lost += if room { 0 } else { packets as u64 };
@@ -98,6 +101,11 @@ impl Sink {
         if before == 0 || (before < WRITE_AT && after >= WRITE_AT) {
             self.work.notify_one();
         }
+    }
+
+    /// So many bytes may wait to be written from now on; what waits already goes on waiting.
+    pub fn set_held_bytes(&self, bytes: usize) {
+        self.state.lock().held_bytes = bytes;
     }
 
     /// What the interfaces have seen, in the order of their numbers.

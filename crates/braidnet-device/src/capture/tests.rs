@@ -321,7 +321,7 @@ fn what_is_recorded_is_written_without_being_asked_for() {
     let (sender, receiver) = mpsc::channel();
     let capture = Capture::with_clock(Channel(sender), 0, || NANOS).expect("a thread");
     let near = capture.interface("near", &Medium::Ip);
-    for length in [4, sink::HELD_MAX / 2] {
+    for length in [4, sink::HELD_BYTES / 2] {
         capture.file.sink.append(near.0, &vec![0; length], 1);
         let mut written = 0;
         while written < length {
@@ -345,7 +345,7 @@ fn a_disk_that_stands_still_costs_records_and_nothing_else() {
     }
     let capture = Capture::with_clock(Slow(sender), 0, || NANOS).expect("a thread");
     let near = capture.interface("near", &Medium::Ip);
-    let quarter = vec![0; sink::HELD_MAX / 4];
+    let quarter = vec![0; sink::HELD_BYTES / 4];
     for _ in 0..16 {
         capture.file.sink.append(near.0, &quarter, 3);
     }
@@ -435,4 +435,23 @@ proptest! {
         }).collect();
         prop_assert_eq!(walk(&file), expected);
     }
+}
+
+#[test]
+fn less_and_more_waits_to_be_written() {
+    let (sender, receiver) = mpsc::channel();
+    let capture = Capture::with_clock(Channel(sender), 0, || NANOS).expect("a thread");
+    let near = capture.interface("near", &Medium::Ip);
+    let record = |held_bytes: usize, length: usize| {
+        capture.set_held_bytes(held_bytes);
+        capture.file.sink.append(near.0, &vec![0; length], 1);
+        capture.seen()[0].lost
+    };
+    assert_eq!(record(1000, 10_000), 1);
+    assert_eq!(record(100_000, 10_000), 1);
+    assert_eq!(record(0, 4), 2, "what waits is of no account");
+    assert_eq!(record(1 << 20, 50_000), 2);
+    drop(capture);
+    let written: usize = receiver.iter().map(|bytes| bytes.len()).sum();
+    assert!((60_000..61_000).contains(&written), "{written}");
 }

@@ -33,7 +33,7 @@
 //!
 //! The processors that turn the device do all this: some hundred nanoseconds for each packet. What is held back holds buffers: inbound packets
 //! the receiving pool's, outbound ones the sender's. Copies are made where a packet is damaged or marked, from up to 16 MiB for outbound
-//! ones; where there is no buffer for one, the packet is dropped by name.
+//! ones ([`Impairment::set_copies_bytes`]); where there is no buffer for one, the packet is dropped by name.
 
 mod change;
 mod queue;
@@ -47,10 +47,11 @@ use braidnet_impair::Link;
 use braidnet_message::Arena;
 use braidnet_sync::clock::Clock;
 use braidnet_wire::time::Instant;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Most memory for copies of outbound packets.
+/// Most memory for copies of outbound packets, unless it is set otherwise.
 const COPIES_BYTES: usize = 16 << 20;
 
 /// What is done to packets of one device, and how often it has been. Handles are cheap to clone.
@@ -71,15 +72,20 @@ struct Shared {
 struct Direction {
     link: Mutex<Link>,
     /// Packets under way in one queue.
-    limit: usize,
+    limit: AtomicUsize,
 }
 
 impl Direction {
     fn new(impairments: &Impairments, number: u64) -> Direction {
         Direction {
             link: Mutex::new(Link::new(impairments, number)),
-            limit: impairments.limit_packets,
+            limit: AtomicUsize::new(impairments.limit_packets),
         }
+    }
+
+    fn limit(&self) -> usize {
+        // Relaxed: a number that nothing else hangs on.
+        self.limit.load(Ordering::Relaxed)
     }
 }
 
@@ -114,6 +120,19 @@ impl Impairment {
             inner: device,
             impairment: self.clone(),
         }
+    }
+
+    /// At most so many packets are under way in each queue from now on, of those that are sent and of those that are received, in place of what
+    /// the [impairments](Impairments::limit_packets) say. Those that are under way arrive all the same; what comes is dropped while there are as many.
+    pub fn set_limit_packets(&self, out: usize, back: usize) {
+        self.shared.out.limit.store(out, Ordering::Relaxed);
+        self.shared.back.limit.store(back, Ordering::Relaxed);
+    }
+
+    /// So much memory may be taken for copies of packets that are sent from now on. What was taken is used again and again; a packet that is to be
+    /// damaged or marked and finds none is dropped.
+    pub fn set_copies_bytes(&self, bytes: usize) {
+        self.shared.copies.set_limit_bytes(bytes);
     }
 
     /// What has been done to packets that were sent.

@@ -26,7 +26,7 @@ pub fn impaired(pair: QueuePair, shared: &Arc<Shared>, medium: Medium) -> QueueP
         medium,
         alarm: alarm.clone(),
         out: Mutex::new(WayOut {
-            line: Line::new(shared.out.limit),
+            line: Line::new(shared.out.limit()),
             inner: transmitter,
             due: Run::new(),
             pool: Pool::new(&shared.copies),
@@ -37,7 +37,7 @@ pub fn impaired(pair: QueuePair, shared: &Arc<Shared>, medium: Medium) -> QueueP
     QueuePair {
         receiver: Box::new(ImpairedReceiver {
             inner: receiver,
-            line: Line::new(shared.back.limit),
+            line: Line::new(shared.back.limit()),
             arrived: Run::new(),
             shared: shared.clone(),
             way: way.clone(),
@@ -112,6 +112,7 @@ fn offer(
     pool: &mut Pool,
 ) -> Result<(), DropReason> {
     let bytes = packet.total_len();
+    line.set_limit(direction.limit());
     let mut link = direction.link.lock();
     let copy = |packet: &Message| packet.share(pool);
     line.offer(&mut link, (now.nanos(), bytes), packet, copy)

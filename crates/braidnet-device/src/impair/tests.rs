@@ -315,3 +315,53 @@ fn it_is_gone_once_all_that_was_under_way_has_come() {
     assert_eq!(bench.received(), [0]);
     assert!(bench.near.receiver.is_gone());
 }
+
+#[test]
+fn fewer_and_more_packets_are_under_way() {
+    let mut bench = Bench::new("delay=1s", "delay=1s");
+    let too_many = |bench: &Bench| {
+        let sides = [
+            bench.near.transmitter.counters(),
+            bench.near.receiver.counters(),
+        ];
+        sides.map(|counters| counters.dropped(DropReason::ImpairedTooMany))
+    };
+    bench.impairment.set_limit_packets(3, 5);
+    bench.send(0..10);
+    bench.send_back(0..10);
+    assert_eq!(bench.received(), []);
+    assert_eq!(too_many(&bench), [7, 5]);
+    // Those that are under way stay, and one more finds no place.
+    bench.impairment.set_limit_packets(1, 1);
+    bench.send(10..11);
+    assert_eq!(too_many(&bench), [8, 5]);
+    bench.impairment.set_limit_packets(20, 20);
+    bench.send(10..20);
+    bench.send_back(10..20);
+    assert_eq!(bench.received(), []);
+    assert_eq!(too_many(&bench), [8, 5]);
+    bench.time.set(1_000_000);
+    assert_eq!(bench.received().len(), 15);
+    assert_eq!(bench.sent().len(), 13);
+}
+
+#[test]
+fn less_and_more_memory_for_copies() {
+    let mut bench = Bench::new("corrupt=100%", "none");
+    let no_buffer = |bench: &Bench| {
+        let counters = bench.near.transmitter.counters();
+        counters.dropped(DropReason::ImpairedNoBuffer)
+    };
+    bench.impairment.set_copies_bytes(0);
+    bench.send(0..100);
+    assert_eq!((bench.sent().len(), no_buffer(&bench)), (0, 100));
+    bench.impairment.set_copies_bytes(16 << 20);
+    bench.send(0..100);
+    assert_eq!((bench.sent().len(), no_buffer(&bench)), (100, 100));
+    // What was taken is used again, but no more is while the far side keeps that.
+    bench.impairment.set_copies_bytes(1);
+    bench.send(0..4000);
+    let dropped = no_buffer(&bench) - 100;
+    assert!((2000..4000).contains(&dropped), "{dropped}");
+    assert_eq!(bench.sent().len() as u64, 4000 - dropped);
+}

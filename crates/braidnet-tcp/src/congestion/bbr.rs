@@ -131,9 +131,9 @@ pub(super) struct Bbr {
 }
 
 impl Bbr {
-    pub(super) fn new(granularity: u64) -> Bbr {
+    pub(super) fn new(granularity: u64, rate_stamps: usize) -> Bbr {
         Bbr {
-            rate: Rate::default(),
+            rate: Rate::new(rate_stamps),
             mode: Mode::Startup,
             since: Instant::ZERO,
             since_round: 0,

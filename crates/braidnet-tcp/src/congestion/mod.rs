@@ -96,7 +96,10 @@ impl Congestion {
         let rule = match config.congestion {
             CongestionControl::Cubic => AnyRule::Cubic(Cubic::default()),
             CongestionControl::NewReno => AnyRule::NewReno(NewReno::default()),
-            CongestionControl::Bbr => AnyRule::Model(Box::new(Bbr::new(granularity))),
+            CongestionControl::Bbr => {
+                let stamps = config.rate_stamps as usize;
+                AnyRule::Model(Box::new(Bbr::new(granularity, stamps)))
+            }
         };
         // A model has no use for a threshold: to the fast path it is always in slow start.
         let ssthresh = match rule {

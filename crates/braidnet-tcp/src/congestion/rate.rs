@@ -7,9 +7,6 @@
 use braidnet_wire::time::Instant;
 use std::collections::VecDeque;
 
-/// Stamps that one connection keeps at most; the oldest goes first, and what left then measures nothing.
-const MOST_STAMPS: usize = 4096;
-
 /// The state of the connection when something left (the draft's §3.2).
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
@@ -37,9 +34,11 @@ pub(super) struct Sample {
 }
 
 /// The variables of a connection (the draft's §3.1).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Rate {
     stamps: VecDeque<Stamp>,
+    /// How many are kept. The oldest goes first, and what left then measures nothing.
+    most_stamps: usize,
     /// `C.delivered`: bytes that have arrived.
     delivered: u64,
     delivered_at: Instant,
@@ -49,6 +48,18 @@ pub(super) struct Rate {
 }
 
 impl Rate {
+    /// Nothing has left yet. So many stamps are kept, one at least.
+    pub(super) fn new(most_stamps: usize) -> Rate {
+        Rate {
+            stamps: VecDeque::new(),
+            most_stamps: most_stamps.max(1),
+            delivered: 0,
+            delivered_at: Instant::ZERO,
+            first_sent: Instant::ZERO,
+            app_limited: 0,
+        }
+    }
+
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
@@ -61,7 +72,7 @@ impl Rate {
         if self.stamps.back().is_some_and(|last| last.sent == now) {
             return;
         }
-        if self.stamps.len() >= MOST_STAMPS {
+        if self.stamps.len() >= self.most_stamps {
             self.stamps.pop_front();
         }
         self.stamps.push_back(Stamp {
@@ -123,7 +134,7 @@ mod tests {
     /// 1000 bytes leave each millisecond and arrive ten later, two by two.
     #[test]
     fn what_arrives_in_a_time_is_the_rate() {
-        let mut rate = Rate::default();
+        let mut rate = Rate::new(4096);
         let mut pipe = 0;
         for millis in 0..40 {
             if millis >= 10 && millis % 2 == 1 {
@@ -146,7 +157,7 @@ mod tests {
     /// ACKs that come all at once after a delay do not make the path faster than what was sent (the draft's §2.2).
     #[test]
     fn squeezed_acknowledgments_are_held_against_the_sending() {
-        let mut rate = Rate::default();
+        let mut rate = Rate::new(4096);
         for millis in 0..10 {
             rate.on_departure(at(millis), 1000 * millis as u32);
         }
@@ -160,7 +171,7 @@ mod tests {
 
     #[test]
     fn an_application_with_too_little_to_send_is_told_of() {
-        let mut rate = Rate::default();
+        let mut rate = Rate::new(4096);
         rate.on_departure(at(0), 0);
         rate.on_nothing_to_send(1000);
         rate.on_departure(at(1), 1000);
@@ -175,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told() {
-        let mut rate = Rate::default();
+        let mut rate = Rate::new(4096);
         rate.on_departure(at(0), 0);
         assert_eq!(rate.on_arrival(at(5), 1000, None, 1), None);
         assert_eq!(
@@ -186,9 +197,21 @@ mod tests {
         rate.on_departure(at(6), 0);
         let sample = rate.on_arrival(at(6), 1000, Some(at(6)), 0).unwrap();
         assert_eq!(sample.rate, None, "the clock stood still");
-        for millis in 0..10_000 {
-            rate.on_departure(at(10 + millis), 1);
+    }
+
+    #[test]
+    fn as_many_stamps_are_kept_as_may_be() {
+        for (most, kept) in [(0, 1), (1, 1), (10, 10), (4096, 4096)] {
+            let mut rate = Rate::new(most);
+            for millis in 0..10_000 {
+                rate.on_departure(at(millis), 1);
+            }
+            assert_eq!(rate.stamps.len(), kept as usize);
+            // What left before the oldest of them measures nothing.
+            let eldest = 10_000 - kept;
+            let arrives = |rate: &mut Rate, left| rate.on_arrival(at(20_000), 1, Some(at(left)), 1);
+            assert_eq!(arrives(&mut rate, eldest - 1), None);
+            assert!(arrives(&mut rate, eldest).is_some(), "{most}");
         }
-        assert_eq!(rate.stamps.len(), MOST_STAMPS);
     }
 }
