@@ -296,6 +296,12 @@ impl<Driver> Server<Driver> {
         Ok(())
     }
 
+    /// At most so many connections of each port may be half-open from now on, and as many established ones without a session yet. Where there are
+    /// more, they stay.
+    pub fn set_backlog(&self, backlog: u32) {
+        self.parts.listeners.set_every_backlog(backlog);
+    }
+
     /// How its junctions are placed.
     pub fn placement(&self) -> &Placement {
         &self.parts.placement

@@ -203,6 +203,12 @@ impl Stack {
         self.listeners.listen(None, port, backlog)
     }
 
+    /// So many connections may be half-open, and as many wait, at a port that is [listened](Stack::listen) on, from now on. Where there are more, they
+    /// stay. Whether it is listened on.
+    pub fn set_backlog(&mut self, port: u16, backlog: u32) -> bool {
+        self.listeners.set_backlog(None, port, backlog)
+    }
+
     /// Copies `bytes` into the connection's send buffer, as many as it has room for; they leave with the next turn. How
     /// many; fewer than given means: try again when [`Stack::send_space`] has grown, or, where it says that there is room,
     /// after the next turn: memory is short.

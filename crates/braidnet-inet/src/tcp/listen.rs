@@ -34,7 +34,7 @@ pub struct Listener {
     address: Option<Address>,
     port: u16,
     /// Most connections that each queue holds.
-    backlog: u32,
+    backlog: AtomicU32,
     half_open: AtomicU32,
     unaccepted: AtomicU32,
     /// How its connections are set; `None`: as all of the stack's.
@@ -141,7 +141,7 @@ impl Listeners {
                 all.push(Arc::new(Listener {
                     address,
                     port,
-                    backlog: backlog.max(1),
+                    backlog: AtomicU32::new(backlog.max(1)),
                     half_open: AtomicU32::new(0),
                     unaccepted: AtomicU32::new(0),
                     engine: ArcSwapOption::empty(),
@@ -170,6 +170,26 @@ impl Listeners {
             listener.engine.store(Some(Arc::new(*engine)));
         }
         listener.is_some()
+    }
+
+    /// At most `backlog` connections (at least 1) are in each queue of a listener from now on. Where more are, they stay. Whether there is such a
+    /// listener, of exactly this address.
+    pub fn set_backlog(&self, address: Option<Address>, port: u16, backlog: u32) -> bool {
+        let all = self.all.load();
+        let listener = all
+            .iter()
+            .find(|listener| listener.port == port && listener.address == address);
+        if let Some(listener) = listener {
+            listener.set_backlog(backlog);
+        }
+        listener.is_some()
+    }
+
+    /// The same of every listener.
+    pub fn set_every_backlog(&self, backlog: u32) {
+        let all = self.all.load();
+        all.iter()
+            .for_each(|listener| listener.set_backlog(backlog));
     }
 
     /// Stops listening; connections that exist go on.
@@ -234,6 +254,14 @@ impl Listener {
     /// How its connections are set, where they are not set as all of the stack's.
     pub(super) fn engine(&self) -> Option<Arc<Config>> {
         self.engine.load_full()
+    }
+
+    fn backlog(&self) -> u32 {
+        self.backlog.load(Ordering::Relaxed)
+    }
+
+    fn set_backlog(&self, backlog: u32) {
+        self.backlog.store(backlog.max(1), Ordering::Relaxed);
     }
 
     fn count(&self, queue: Queue) -> &AtomicU32 {
@@ -304,7 +332,7 @@ impl Place {
     /// # Errors
     /// The name of the queue that is full. With no place in the accept queue, a handshake would be begun in vain.
     pub(super) fn half_open(listener: Arc<Listener>) -> Result<Place, Counter> {
-        if listener.unaccepted.load(Ordering::Relaxed) >= listener.backlog {
+        if listener.unaccepted.load(Ordering::Relaxed) >= listener.backlog() {
             return Err(ACCEPT_QUEUE_FULL);
         }
         Place::take(listener, Queue::Syn).ok_or(SYN_QUEUE_FULL)
@@ -332,7 +360,8 @@ impl Place {
     }
 
     fn take(listener: Arc<Listener>, queue: Queue) -> Option<Place> {
-        let room = |held: u32| (held < listener.backlog).then_some(held + 1);
+        let backlog = listener.backlog();
+        let room = |held: u32| (held < backlog).then_some(held + 1);
         let taken = listener
             .count(queue)
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
@@ -389,6 +418,33 @@ mod tests {
         let held =
             [Queue::Syn, Queue::Accept].map(|queue| listener.count(queue).load(Ordering::Relaxed));
         assert_eq!(held, [0, 0]);
+    }
+
+    #[test]
+    fn another_backlog_counts_for_who_comes() {
+        let listeners = Listeners::default();
+        let address = Address::v4([10, 0, 0, 1]);
+        listeners.listen(None, 7, 3).unwrap();
+        let syn = || Place::half_open(listeners.find(&address, 7).unwrap());
+        let mut places: Vec<Place> = (0..3).map(|_| syn().unwrap()).collect();
+        assert!(listeners.set_backlog(None, 7, 2));
+        assert!(!listeners.set_backlog(Some(address), 7, 9) && !listeners.set_backlog(None, 8, 9));
+        // Three stay; of two one must go before there is room for another.
+        places.pop();
+        assert_eq!(syn().err(), Some(SYN_QUEUE_FULL));
+        let accepted: Vec<_> = places.iter().map(|place| place.established()).collect();
+        assert!(accepted.iter().all(Result::is_ok));
+        places.clear();
+        assert_eq!(syn().err(), Some(ACCEPT_QUEUE_FULL));
+        listeners.set_every_backlog(3);
+        places.push(syn().unwrap());
+        assert!(places[0].established().is_ok());
+        assert!(listeners.set_backlog(None, 7, 0), "one at least");
+        drop(accepted);
+        places.clear();
+        let one = syn().unwrap();
+        assert_eq!(syn().err(), Some(SYN_QUEUE_FULL));
+        drop(one);
     }
 
     #[test]

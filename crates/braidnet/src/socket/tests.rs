@@ -297,6 +297,28 @@ fn a_backlog_of_n_holds_n_and_one_and_the_dead_go_first() {
 }
 
 #[test]
+fn a_socket_that_listens_already_has_another_backlog() {
+    let mut pair = Pair::new();
+    let listener = pair.listener(0);
+    let open = |pair: &mut Pair| {
+        let call = pair.call();
+        pair.client.readiness(call) == Ok(OUT)
+    };
+    assert_eq!([(); 2].map(|()| open(&mut pair)), [true, false]);
+    pair.server.listen(listener, 2).unwrap();
+    // The one that was refused has its SYN sent again.
+    pair.pass(3_000);
+    assert_eq!([(); 2].map(|()| open(&mut pair)), [true, false]);
+    pair.server.listen(listener, 0).unwrap();
+    for _ in 0..3 {
+        assert!(pair.server.accept(listener).is_ok(), "all stay");
+    }
+    pair.pass(10_000);
+    assert!(pair.server.accept(listener).is_ok(), "one has asked again");
+    assert_eq!([(); 2].map(|()| open(&mut pair)), [true, false]);
+}
+
+#[test]
 fn who_waits_at_a_listener_is_reset_with_it() {
     type End = fn(&mut Sockets, Socket);
     let ends: [End; 2] = [
@@ -405,7 +427,7 @@ fn verbs_in_the_wrong_state_say_so() {
         Err(SocketError::NotConnected)
     );
     assert_eq!(sockets.readable_bytes(listener), Err(SocketError::Invalid));
-    assert_eq!(sockets.listen(listener, 9), Ok(()), "changes nothing");
+    assert_eq!(sockets.listen(listener, 9), Ok(()), "once more");
     assert_eq!(
         sockets.connect(listener, server_at()),
         Err(SocketError::Connected)

@@ -83,7 +83,7 @@ impl Sockets {
         {
             listening.queue.push_back(connection);
             // TCP counts those that live; what is dead waits at most as long as there is room.
-            if listening.queue.len() > listening.capacity
+            while listening.queue.len() > listening.capacity
                 && let Some(dead) = listening
                     .queue
                     .iter()

@@ -49,15 +49,22 @@ impl Sockets {
     }
 
     /// Waits for connections to the port that the socket is bound to, or to a free one. `backlog` and one more may be
-    /// established and wait to be [accepted](Sockets::accept), as on Linux, and as many half-open. Again, it changes nothing.
+    /// established and wait to be [accepted](Sockets::accept), as on Linux, and as many half-open. Of a socket that
+    /// listens already it changes how many; where more wait, they stay.
     ///
     /// # Errors
     /// If the socket is connected, or another listens there.
     pub fn listen(&mut self, socket: Socket, backlog: u32) -> Result<(), SocketError> {
+        let capacity = backlog.saturating_add(1);
         let entry = self.table.get(socket)?;
-        match entry.role {
+        match &mut entry.role {
             Role::Idle => {}
-            Role::Listening(_) => return Ok(()),
+            Role::Listening(listening) => {
+                listening.capacity = capacity as usize;
+                let (address, port) = (listening.address, listening.port);
+                self.stack.set_backlog_at(address, port, capacity);
+                return Ok(());
+            }
             _ => return Err(SocketError::Invalid),
         }
         let unbound = Address::v4([0; 4]);
@@ -66,7 +73,6 @@ impl Sockets {
             None => (unbound, self.free_port(unbound)?),
         };
         let only = (!address.is_unspecified()).then_some(address);
-        let capacity = backlog.saturating_add(1);
         self.stack
             .listen_at(only, port, capacity)
             .map_err(|_| SocketError::AddressInUse)?;

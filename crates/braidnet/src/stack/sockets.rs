@@ -79,6 +79,11 @@ impl Stack {
         self.listeners.listen(address, port, backlog)
     }
 
+    /// [`Stack::set_backlog`] of one address, or of all.
+    pub(crate) fn set_backlog_at(&mut self, address: Option<Address>, port: u16, backlog: u32) {
+        self.listeners.set_backlog(address, port, backlog);
+    }
+
     /// How a listener's connections are set from now on.
     pub(crate) fn configure_listener(
         &mut self,
