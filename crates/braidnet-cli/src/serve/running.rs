@@ -203,6 +203,9 @@ fn stack(setup: &Setup) -> StackConfig {
         .map(|own| (own.address, own.prefix))
         .collect();
     config.memory_bytes = setup.memory_bytes;
+    config.connections = setup.connections;
+    config.resolution = setup.resolution;
+    config.icmp_errors = setup.icmp_errors;
     config.batch = setup.batch;
     config.tcp.congestion = setup.congestion;
     config.tcp.ecn = setup.ecn;

@@ -9,6 +9,7 @@ use braidnet::device::impair::Impairments;
 use braidnet::device::tun::Mode;
 use braidnet::inet::ip::DEFAULT_TTL;
 use braidnet::inet::tcp::TcpLocks;
+use braidnet::inet::{ErrorRate, LimitError, Resolution};
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::{CongestionControl, EcnMode, PathProbing};
 use braidnet_lab::{Agents, Order, Perimeter, Wait};
@@ -119,6 +120,15 @@ pub struct Settings {
     #[arg(long, value_name = "SIZE")]
     #[serde(deserialize_with = "one")]
     pub memory: Option<Bytes>,
+    /// Most connections, half-open ones and those in TIME-WAIT included [default: 65536]
+    #[arg(long, value_name = "N")]
+    pub connections: Option<usize>,
+    /// Most neighbours on the link that are known at a time, 1 to 16384 [default: 1024]
+    #[arg(long, value_name = "N")]
+    pub neighbours: Option<usize>,
+    /// Most ICMP errors in a second to each of 64 groups of hosts, 0 to 1000000 [default: 50]
+    #[arg(long, value_name = "N")]
+    pub icmp_errors: Option<u32>,
     /// How the congestion window is ruled: cubic, new-reno or bbr [default: cubic]
     #[arg(long, value_name = "NAME", value_parser = one_of(&CongestionControl::ALL, CongestionControl::name), hide_possible_values = true)]
     #[serde(deserialize_with = "one")]
@@ -203,6 +213,9 @@ impl Settings {
             impair_back: self.impair_back.or(file.impair_back),
             drain: self.drain.or(file.drain),
             memory: self.memory.or(file.memory),
+            connections: self.connections.or(file.connections),
+            neighbours: self.neighbours.or(file.neighbours),
+            icmp_errors: self.icmp_errors.or(file.icmp_errors),
             congestion: self.congestion.or(file.congestion),
             ecn: self.ecn.or(file.ecn),
             path_probing: self.path_probing.or(file.path_probing),
@@ -230,6 +243,9 @@ pub struct Setup {
     pub impair: Option<(Impairments, Impairments)>,
     pub drain: Duration,
     pub memory_bytes: usize,
+    pub connections: usize,
+    pub resolution: Resolution,
+    pub icmp_errors: ErrorRate,
     pub congestion: CongestionControl,
     pub ecn: EcnMode,
     pub path_probing: PathProbing,
@@ -311,6 +327,7 @@ impl Setup {
         if memory < MIN_MEMORY {
             return usage("--memory needs at least 16M");
         }
+        let (resolution, icmp_errors) = limits(&settings)?;
         if settings.ttl == Some(0) {
             return usage("--ttl takes 1 to 255 hops");
         }
@@ -334,6 +351,9 @@ impl Setup {
             },
             drain: settings.drain.map_or(Duration::from_secs(2), |span| span.0),
             memory_bytes: memory.0,
+            connections: settings.connections.unwrap_or(65_536),
+            resolution,
+            icmp_errors,
             congestion: settings.congestion.unwrap_or_default(),
             ecn: settings.ecn.unwrap_or_default(),
             path_probing: settings.path_probing.unwrap_or_default(),
@@ -342,6 +362,20 @@ impl Setup {
             fast_open: settings.fast_open.unwrap_or_default(),
         })
     }
+}
+
+/// How many neighbours, and errors in a second, there may be.
+fn limits(settings: &Settings) -> Result<(Resolution, ErrorRate), Failure> {
+    let mut resolution = Resolution::default();
+    resolution.neighbours = settings.neighbours.unwrap_or(resolution.neighbours);
+    let mut icmp_errors = ErrorRate::default();
+    icmp_errors.per_second = settings.icmp_errors.unwrap_or(icmp_errors.per_second);
+    let takes = |flag, LimitError { least, most, .. }| {
+        Failure::Usage(format!("{flag} takes {least} to {most}"))
+    };
+    (resolution.check()).map_err(|error| takes("--neighbours", error))?;
+    (icmp_errors.check()).map_err(|error| takes("--icmp-errors", error))?;
+    Ok((resolution, icmp_errors))
 }
 
 /// The services, each on a port of its own.
@@ -430,7 +464,7 @@ mod tests {
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
         --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --perimeter locked --order numbered --lock mcs \
-        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --congestion new-reno --path-probing always --ttl 9 --dscp 46";
+        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --connections 1000 --neighbours 50 --icmp-errors 10 --congestion new-reno --path-probing always --ttl 9 --dscp 46";
     const FILE: &str = r#"
         tap = "bn0"
         host = "10.77.0.1/24"
@@ -457,6 +491,9 @@ mod tests {
         impair-back = "delay=20ms,seed=7"
         drain = "500ms"
         memory = "64M"
+        connections = 1000
+        neighbours = 50
+        icmp-errors = 10
         congestion = "new-reno"
         path-probing = "always"
         ttl = 9
@@ -539,6 +576,14 @@ mod tests {
             ),
             ("--tun bn0 --address 10.77.0.2 --batch 0", "--batch"),
             ("--tun bn0 --address 10.77.0.2 --memory 1M", "16M"),
+            (
+                "--tun bn0 --address 10.77.0.2 --neighbours 0",
+                "--neighbours takes 1 to 16384",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --icmp-errors 1000001",
+                "--icmp-errors takes 0 to 1000000",
+            ),
             ("--tun bn0 --address 10.77.0.2 --ttl 0", "1 to 255"),
             ("--tun bn0 --address 10.77.0.2 --dscp 64", "0 to 63"),
             (
