@@ -27,6 +27,7 @@ impl From<SocketError> for Errno {
             SocketError::BrokenPipe => libc::EPIPE,
             SocketError::NoMemory => libc::ENOBUFS,
             SocketError::NoSuchOption => libc::ENOPROTOOPT,
+            SocketError::NotSupported => libc::EOPNOTSUPP,
             SocketError::HostUnreachable => libc::EHOSTUNREACH,
         })
     }

@@ -62,6 +62,10 @@ pub(crate) fn set(
             SocketOption::DifferentiatedServices((number >> 2 & 0x3f) as u8)
         }
         OptionName::FastOpen => SocketOption::FastOpen(least(0)?),
+        OptionName::FastOpenConnect if !(0..=1).contains(&number) => {
+            return Err(Errno(libc::EINVAL));
+        }
+        OptionName::FastOpenConnect => SocketOption::FastOpenConnect(is_on),
         // No number stands for it.
         OptionName::Ecn => return Err(Errno(libc::ENOPROTOOPT)),
         // No number leads there.
@@ -85,7 +89,8 @@ pub(crate) fn get(
         SocketOption::ReuseAddress(on)
         | SocketOption::NoDelay(on)
         | SocketOption::Cork(on)
-        | SocketOption::KeepAlive(on) => i32::from(on),
+        | SocketOption::KeepAlive(on)
+        | SocketOption::FastOpenConnect(on) => i32::from(on),
         SocketOption::MaximumSegment(bytes) => i32::from(bytes),
         SocketOption::ReceiveBuffer(bytes) | SocketOption::SendBuffer(bytes) => {
             bounded(bytes.into())

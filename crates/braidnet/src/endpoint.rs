@@ -111,6 +111,12 @@ impl Endpoint {
         });
     }
 
+    /// Whether they would travel with the SYN.
+    pub(crate) fn goes_with_syn(&self) -> bool {
+        self.beginning
+            .is_some_and(|beginning| beginning.goes_with_syn)
+    }
+
     /// What was said of that, once.
     pub(crate) fn take_beginning(&mut self) -> Option<Beginning> {
         self.beginning.take()

@@ -6,6 +6,7 @@ mod sockets;
 mod status;
 
 pub use datagrams::Received;
+pub(crate) use opening::{FirstData, Opening};
 
 use crate::config::StackConfig;
 use crate::endpoint::Phase;

@@ -59,6 +59,9 @@ pub enum SocketError {
     /// No such option.
     #[error("there is no such option")]
     NoSuchOption,
+    /// The stack has not turned it on.
+    #[error("this stack has not turned that on")]
+    NotSupported,
     /// The network says that the peer cannot be reached.
     #[error("the network says that the peer cannot be reached")]
     HostUnreachable,
@@ -66,7 +69,7 @@ pub enum SocketError {
 
 impl SocketError {
     /// Every error.
-    pub const ALL: [SocketError; 19] = [
+    pub const ALL: [SocketError; 20] = [
         SocketError::BadSocket,
         SocketError::TooMany,
         SocketError::Invalid,
@@ -85,6 +88,7 @@ impl SocketError {
         SocketError::BrokenPipe,
         SocketError::NoMemory,
         SocketError::NoSuchOption,
+        SocketError::NotSupported,
         SocketError::HostUnreachable,
     ];
 
@@ -109,6 +113,7 @@ impl SocketError {
             SocketError::BrokenPipe => "EPIPE",
             SocketError::NoMemory => "ENOBUFS",
             SocketError::NoSuchOption => "ENOPROTOOPT",
+            SocketError::NotSupported => "EOPNOTSUPP",
             SocketError::HostUnreachable => "EHOSTUNREACH",
         }
     }

@@ -175,6 +175,7 @@ impl Sockets {
         match &entry.role {
             Role::Idle => ready |= Readiness::WRITABLE | Readiness::HANG_UP,
             Role::Failed => ready |= OVER,
+            Role::Opening(..) if entry.is_held => ready |= Readiness::WRITABLE,
             Role::Opening(..) => {}
             Role::Listening(listening) if listening.queue.is_empty() => {}
             Role::Listening(_) => ready |= Readiness::READABLE,

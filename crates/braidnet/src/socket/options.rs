@@ -48,6 +48,10 @@ pub enum SocketOption {
     /// How many connections of a listener may be open by data on their SYN and not have ended their handshake (`TCP_FASTOPEN`; RFC 7413 §4.2);
     /// with 0, none is opened so.
     FastOpen(u32),
+    /// Whether a connection waits for the first bytes that are sent, which travel with its SYN, where the server is known to take such
+    /// (`TCP_FASTOPEN_CONNECT`; RFC 7413): connecting is done at once then. Before the connection, and only on a stack whose connections [use
+    /// Fast Open](braidnet_tcp::FastOpen::Connect).
+    FastOpenConnect(bool),
 }
 
 /// An option, without a value.
@@ -87,10 +91,12 @@ pub enum OptionName {
     PathProbing,
     /// [`SocketOption::FastOpen`].
     FastOpen,
+    /// [`SocketOption::FastOpenConnect`].
+    FastOpenConnect,
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/in.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 15] = [
+const NUMBERS: [(i32, i32, OptionName); 16] = [
     (0, 1, OptionName::DifferentiatedServices),
     (0, 2, OptionName::TimeToLive),
     (1, 2, OptionName::ReuseAddress),
@@ -106,6 +112,7 @@ const NUMBERS: [(i32, i32, OptionName); 15] = [
     (6, 6, OptionName::KeepCount),
     (6, 18, OptionName::UserTimeout),
     (6, 23, OptionName::FastOpen),
+    (6, 30, OptionName::FastOpenConnect),
 ];
 
 impl OptionName {
@@ -134,6 +141,7 @@ pub(super) struct Options {
     pub(super) reuse_address: bool,
     pub(super) cork: bool,
     pub(super) linger: Option<Duration>,
+    pub(super) fast_open_connect: bool,
     /// What the engine is to know.
     pub(super) engine: Config,
 }
@@ -144,6 +152,7 @@ impl Options {
             reuse_address: false,
             cork: false,
             linger: None,
+            fast_open_connect: false,
             engine: *engine,
         }
     }
@@ -161,6 +170,10 @@ impl Options {
             }
             SocketOption::Linger(time) => {
                 self.linger = time;
+                return Ok(None);
+            }
+            SocketOption::FastOpenConnect(on) => {
+                self.fast_open_connect = on;
                 return Ok(None);
             }
             SocketOption::NoDelay(on) => Setting::Nagle(!on),
@@ -220,6 +233,7 @@ impl Options {
             OptionName::PathProbing => SocketOption::PathProbing(self.engine.path_probing),
             OptionName::FastOpen if !self.engine.fast_open.listens() => SocketOption::FastOpen(0),
             OptionName::FastOpen => SocketOption::FastOpen(self.engine.fast_open_pending),
+            OptionName::FastOpenConnect => SocketOption::FastOpenConnect(self.fast_open_connect),
         }
     }
 
@@ -312,6 +326,10 @@ mod tests {
                 SocketOption::PathProbing(PathProbing::Off),
             ),
             (OptionName::FastOpen, SocketOption::FastOpen(9)),
+            (
+                OptionName::FastOpenConnect,
+                SocketOption::FastOpenConnect(true),
+            ),
         ];
         for (name, value) in rows {
             assert_ne!(options.get(name), value);

@@ -202,7 +202,11 @@ impl Shared {
         let mut left = bytes;
         let result = self.blocking(at_most, |sockets| {
             loop {
-                let sent = sockets.send(socket, left)?;
+                let sent = match sockets.send(socket, left) {
+                    // It begins only now.
+                    Err(SocketError::InProgress) => return Err(SocketError::WouldBlock),
+                    sent => sent?,
+                };
                 left = left.get(sent..).unwrap_or_default();
                 if left.is_empty() {
                     return Ok(());

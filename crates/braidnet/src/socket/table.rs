@@ -30,6 +30,8 @@ pub(super) struct Entry {
     pub(super) error: Option<SocketError>,
     pub(super) read_shut: bool,
     pub(super) write_shut: bool,
+    /// It is being opened, and begins with the first bytes that are sent.
+    pub(super) is_held: bool,
     /// Its owner has heard that it is connected.
     pub(super) is_known_open: bool,
     /// It stands in the list of those whose readiness may have changed.
@@ -67,6 +69,7 @@ impl Entry {
             error: None,
             read_shut: false,
             write_shut: false,
+            is_held: false,
             is_known_open: false,
             is_changed: false,
         }

@@ -1,5 +1,7 @@
 //! Verbs, errors and readiness over two stacks joined in memory. What goes over the wire is in the packet scripts.
 
+mod fast_open;
+
 use super::*;
 use braidnet_device::{Capabilities, memory};
 
@@ -547,44 +549,6 @@ fn a_send_buffer_takes_as_much_as_it_holds() {
     }
     assert_eq!(got, total);
     assert!(total > 10_000);
-}
-
-#[test]
-fn the_send_buffer_of_what_opens_early_grows_and_does_not_shrink() {
-    let stack = |address: &str, device| {
-        let mut config = config(address);
-        config.tcp.fast_open = braidnet_tcp::FastOpen::Both;
-        config.tcp.send_buffer_bytes = 5_000;
-        config.tcp.send_buffer_max_bytes = 0;
-        Sockets::new(&config, device).expect("a stack")
-    };
-    let (here, there) = memory::wire(Capabilities::ip(1500), 256);
-    let mut pair = Pair {
-        client: stack("10.0.0.1", here),
-        server: stack("10.0.0.2", there),
-        now: Instant::from_millis(1),
-    };
-    let listener = pair.listener(4);
-    let first = pair.client.socket().unwrap();
-    let asked = pair.client.connect_with(first, server_at(), b"question");
-    assert_eq!(asked, Err(SocketError::InProgress));
-    pair.settle();
-    pair.server.accept(listener).unwrap();
-    let call = pair.client.socket().unwrap();
-    let begun = pair.client.connect_with(call, server_at(), b"question");
-    assert_eq!(begun, Ok(8));
-    pair.client.turn(pair.now);
-    pair.server.turn(pair.now);
-    // The handshake is not over.
-    let (answer, _) = pair.server.accept(listener).unwrap();
-    for (bytes, room) in [(1, 5_000), (7_000, 2_000)] {
-        let buffer = SocketOption::SendBuffer(bytes);
-        pair.server.set_option(answer, buffer).unwrap();
-        pair.server.turn(pair.now);
-        assert_eq!(pair.server.send(answer, &[0; 9_000]), Ok(room));
-    }
-    pair.pass(100);
-    assert_eq!(pair.client.recv(call, &mut [1; 9_000]), Ok(7_000));
 }
 
 #[test]

@@ -43,6 +43,10 @@ impl Sockets {
             && let Role::Opening(_, tuple) = entry.role
         {
             entry.role = Role::Open(connection, tuple);
+            if entry.is_held {
+                // The peer has called meanwhile, from where it was to be called: nothing is left to wait for.
+                let _ = self.start(socket, None);
+            }
         }
         self.note_change(socket);
     }

@@ -5,7 +5,7 @@ use super::options::{OptionName, Options, SocketOption};
 use super::table::{Entry, Listening, Role, Socket};
 use super::{CORKED_FOR, How, Sockets};
 use crate::error::{CloseReason, ReceiveError, SendError};
-use crate::stack::Connection;
+use crate::stack::{Connection, FirstData, Opening};
 use braidnet_wire::address::Address;
 use braidnet_wire::time::Duration;
 use core::mem;
@@ -129,7 +129,8 @@ impl Sockets {
     }
 
     /// Opens a connection to `to`: the answer is [`SocketError::InProgress`], and the socket is writable once it is established or
-    /// has failed. Asked again, it says how it went: nothing if well, and then that it is connected.
+    /// has failed. Asked again, it says how it went: nothing if well, and then that it is connected. Where it is to [wait for
+    /// data](SocketOption::FastOpenConnect) that travel with the SYN, and they would, it is done at once.
     ///
     /// # Errors
     /// As said, and if the socket listens, no port or room is left, or the address is an IPv6 one.
@@ -139,7 +140,7 @@ impl Sockets {
 
     /// The same with bytes that travel with the SYN (`MSG_FASTOPEN`; RFC 7413), as many as there is room for: how many, and that the
     /// connection is being opened. As on Linux, none are taken where they could not, which is so until the server is known to take
-    /// such, and the answer is [`SocketError::InProgress`]: they are to be [sent](Sockets::send) once it is open.
+    /// such, and the answer is [`SocketError::InProgress`]: they are to be [sent](Sockets::send) once it is open. Asked again then, it sends.
     ///
     /// # Errors
     /// As said, and as [`connect`](Sockets::connect).
@@ -162,10 +163,18 @@ impl Sockets {
         let entry = self.table.get(socket)?;
         match entry.role {
             Role::Idle => {}
+            Role::Opening(..) if entry.is_held => {
+                let bytes = bytes.ok_or(SocketError::Connected)?;
+                return self.start(socket, Some(bytes));
+            }
             Role::Opening(..) => return Err(SocketError::Already),
             Role::Open(..) if !mem::replace(&mut entry.is_known_open, true) => {
                 // It is over already, and has not been asked since.
-                return entry.error.take().map_or(Ok(0), Err);
+                return match (entry.error.take(), bytes) {
+                    (Some(error), _) => Err(error),
+                    (None, Some(bytes)) => self.send(socket, bytes),
+                    (None, None) => Ok(0),
+                };
             }
             Role::Open(..) => return Err(SocketError::Connected),
             Role::Listening(_) => return Err(SocketError::Connected),
@@ -182,15 +191,38 @@ impl Sockets {
         if to.port() == 0 || v4(to.ip())?.is_unspecified() {
             return Err(SocketError::AddressNotAvailable);
         }
-        let settings = entry.options.settings(&self.common);
-        let (from, cork) = (entry.bound, entry.options.cork);
-        let (connection, sent) = self.stack.connect_from(from, to, &settings, bytes)?;
-        self.stack.cork(connection, cork);
+        let waits = bytes.is_none() && entry.options.fast_open_connect;
+        let connection = self.stack.hold(entry.bound, to, bytes.is_some() || waits)?;
         let tuple = self.stack.tuple(connection).unwrap_or_default();
         self.by_connection.insert(connection, socket);
-        let entry = self.table.get(socket)?;
         entry.role = Role::Opening(connection, tuple);
         entry.error = None;
+        entry.is_held = waits && self.stack.takes_data_with_syn(connection);
+        if entry.is_held {
+            self.note_change(socket);
+            return Ok(0);
+        }
+        self.start(socket, bytes)
+    }
+
+    /// Begins the connection that a socket opens, with these bytes if they travel with the SYN; how many do.
+    pub(super) fn start(
+        &mut self,
+        socket: Socket,
+        bytes: Option<&[u8]>,
+    ) -> Result<usize, SocketError> {
+        let entry = self.table.get(socket)?;
+        let connection = entry.connection().ok_or(SocketError::NotConnected)?;
+        let opening = Opening {
+            settings: &entry.options.settings(&self.common),
+            data: bytes.map(|bytes| FirstData {
+                bytes,
+                with_syn_only: true,
+            }),
+        };
+        let sent = self.stack.begin(connection, opening);
+        self.stack.cork(connection, entry.options.cork);
+        entry.is_held = false;
         self.note_change(socket);
         match sent {
             0 => Err(SocketError::InProgress),
@@ -202,11 +234,13 @@ impl Sockets {
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if there is room for none; what has befallen the connection, the first time, then
-    /// [`SocketError::BrokenPipe`].
+    /// [`SocketError::BrokenPipe`]. [`SocketError::InProgress`] if a connection begins by it that has [waited](SocketOption::FastOpenConnect) for
+    /// data, and none are taken.
     pub fn send(&mut self, socket: Socket, bytes: &[u8]) -> Result<usize, SocketError> {
         let entry = self.table.get(socket)?;
         let connection = match entry.role {
             Role::Opening(..) if entry.write_shut => return Err(SocketError::BrokenPipe),
+            Role::Opening(..) if entry.is_held => return self.start(socket, Some(bytes)),
             Role::Opening(..) => return Err(SocketError::WouldBlock),
             Role::Open(connection, _) if entry.error.is_none() && !entry.write_shut => connection,
             _ => return Err(entry.error.take().unwrap_or(SocketError::BrokenPipe)),
@@ -330,9 +364,17 @@ impl Sockets {
     /// Sets an option.
     ///
     /// # Errors
-    /// If the value makes no sense, or there is no such socket.
+    /// If the value makes no sense, or comes too late, or is one that the stack has not turned on; or there is no such socket.
     pub fn set_option(&mut self, socket: Socket, option: SocketOption) -> Result<(), SocketError> {
         let entry = self.table.get(socket)?;
+        if let SocketOption::FastOpenConnect(_) = option {
+            if !self.common.fast_open.connects() {
+                return Err(SocketError::NotSupported);
+            }
+            if !matches!(entry.role, Role::Idle | Role::Failed) {
+                return Err(SocketError::Invalid);
+            }
+        }
         let setting = entry.options.set(option)?;
         match &entry.role {
             Role::Listening(listening) => {
@@ -340,6 +382,8 @@ impl Sockets {
                 let (address, port) = (listening.address, listening.port);
                 self.stack.configure_listener(address, port, engine);
             }
+            // It is set when it begins.
+            Role::Opening(..) if entry.is_held => {}
             Role::Opening(connection, _) | Role::Open(connection, _) => {
                 let (connection, cork) = (*connection, entry.options.cork);
                 if let Some(setting) = setting {

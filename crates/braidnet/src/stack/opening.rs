@@ -6,28 +6,25 @@ use crate::error::ConnectError;
 use braidnet_message::Scarcity;
 use braidnet_stream::{Control, Verb};
 use braidnet_tcp::Setting;
-use braidnet_wire::address::Tuple;
+use braidnet_wire::address::{Address, Tuple};
 use core::net::{IpAddr, SocketAddr};
 
 /// What a connection begins with.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Opening<'a> {
+pub(crate) struct Opening<'a> {
     /// How it is set, where not as all are.
-    pub(super) settings: &'a [Setting],
+    pub(crate) settings: &'a [Setting],
     /// What is sent first, if it is opened with data at all.
-    pub(super) data: Option<FirstData<'a>>,
+    pub(crate) data: Option<FirstData<'a>>,
 }
 
 /// What a connection sends first.
 #[derive(Clone, Copy)]
-pub(super) struct FirstData<'a> {
-    pub(super) bytes: &'a [u8],
+pub(crate) struct FirstData<'a> {
+    pub(crate) bytes: &'a [u8],
     /// Only if they travel with the SYN.
-    pub(super) with_syn_only: bool,
+    pub(crate) with_syn_only: bool,
 }
-
-/// A connection, and how many bytes it begins with.
-pub(super) type Opened = (Connection, usize);
 
 impl Stack {
     /// Opens a connection to `to`, with the next turn, whose time is that of the SYN; [`Event::Connected`](crate::Event::Connected) or
@@ -36,7 +33,8 @@ impl Stack {
     /// # Errors
     /// If no other host can have that address, no source port is left, or no room for another connection.
     pub fn connect(&mut self, to: SocketAddr) -> Result<Connection, ConnectError> {
-        let (connection, _) = self.connect_as(to, Opening::default())?;
+        let connection = self.hold(None, to, false)?;
+        self.begin(connection, Opening::default());
         Ok(connection)
     }
 
@@ -62,39 +60,50 @@ impl Stack {
             settings: &[],
             data: Some(data),
         };
-        self.connect_as(to, opening)
+        let connection = self.hold(None, to, true)?;
+        Ok((connection, self.begin(connection, opening)))
     }
 
-    pub(super) fn connect_as(
+    /// A connection of which nothing leaves before it is [begun](Stack::begin): from this address and port, if any. Whether it is to begin
+    /// with data is known.
+    pub(crate) fn hold(
         &mut self,
+        from: Option<(Address, u16)>,
         to: SocketAddr,
-        opening: Opening<'_>,
-    ) -> Result<Opened, ConnectError> {
+        with_data: bool,
+    ) -> Result<Connection, ConnectError> {
         if matches!(to.ip(), IpAddr::V6(_)) {
             return Err(ConnectError::NotIpv4);
         }
+        let bound = from.filter(|(address, _)| !address.is_unspecified());
+        let local = bound.map_or(self.local, |(address, _)| address);
+        let tuple = |local_port| Tuple {
+            local,
+            remote: to.ip().into(),
+            local_port,
+            remote_port: to.port(),
+        };
+        if let Some((_, port)) = from {
+            let tuple = tuple(port);
+            return self.try_hold(tuple, with_data)?.ok_or(ConnectError::NoPort);
+        }
         for _ in FIRST_EPHEMERAL..=u16::MAX {
             let port = self.next_port;
+            let tuple = tuple(port);
             self.next_port = port.checked_add(1).unwrap_or(FIRST_EPHEMERAL);
-            let tuple = Tuple {
-                local: self.local,
-                remote: to.ip().into(),
-                local_port: port,
-                remote_port: to.port(),
-            };
-            if let Some(opened) = self.try_connect(tuple, opening)? {
-                return Ok(opened);
+            if let Some(connection) = self.try_hold(tuple, with_data)? {
+                return Ok(connection);
             }
         }
         Err(ConnectError::NoPort)
     }
 
     /// `None` if the tuple is taken, or its bucket full.
-    pub(super) fn try_connect(
+    fn try_hold(
         &mut self,
         tuple: Tuple,
-        opening: Opening<'_>,
-    ) -> Result<Option<Opened>, ConnectError> {
+        with_data: bool,
+    ) -> Result<Option<Connection>, ConnectError> {
         if !self.interface.is_peer(&tuple.remote) {
             return Err(ConnectError::NoPeer);
         }
@@ -102,9 +111,9 @@ impl Stack {
         let message = {
             let pool = self.cluster.pool();
             let control = Control::new(Verb::Connect)
-                .detail(match opening.data {
-                    None => Control::HELD,
-                    Some(_) => Control::HELD_WITH_DATA,
+                .detail(match with_data {
+                    false => Control::HELD,
+                    true => Control::HELD_WITH_DATA,
                 })
                 .tuple(tuple);
             control.message(unopened(bucket), pool)
@@ -115,17 +124,20 @@ impl Stack {
         self.endpoints.opened = None;
         self.pass_alone(message);
         match self.endpoints.opened {
-            Some(Ok(connection)) => {
-                for setting in opening.settings {
-                    self.set(connection, *setting);
-                }
-                let sent = self.send_first(connection, opening);
-                self.ask(connection, Control::new(Verb::Start));
-                Ok(Some((connection, sent)))
-            }
+            Some(Ok(connection)) => Ok(Some(connection)),
             Some(Err(Control::NO_MEMORY)) => Err(ConnectError::NoMemory),
             Some(Err(_)) | None => Ok(None),
         }
+    }
+
+    /// Begins a connection that was held, with the next turn; how many bytes of data it takes.
+    pub(crate) fn begin(&mut self, connection: Connection, opening: Opening<'_>) -> usize {
+        for setting in opening.settings {
+            self.set(connection, *setting);
+        }
+        let sent = self.send_first(connection, opening);
+        self.ask(connection, Control::new(Verb::Start));
+        sent
     }
 
     /// Hands down what a connection sends first, before it begins; how many bytes.

@@ -1,15 +1,13 @@
 //! What [sockets](crate::socket) ask of a stack beyond what its owner does.
 
-use super::opening::{FirstData, Opening};
 use super::{Connection, FIRST_EPHEMERAL, Stack};
 use crate::endpoint::Phase;
-use crate::error::{CloseReason, ConnectError, ReceiveError};
+use crate::error::{CloseReason, ReceiveError};
 use crate::event::Event;
 use braidnet_inet::tcp::ListenError;
 use braidnet_stream::{Control, Verb};
 use braidnet_tcp::{Config, Setting};
-use braidnet_wire::address::{Address, Tuple};
-use core::net::SocketAddr;
+use braidnet_wire::address::Address;
 
 /// How things stand with a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,35 +96,10 @@ impl Stack {
         self.listeners.stop(address, port);
     }
 
-    /// [`Stack::connect`] from this address and port, if any, for a connection that is set like this, with bytes that are to travel with the
-    /// SYN, if any. If they do, it takes as many as fit, and else none; how many.
-    pub(crate) fn connect_from(
-        &mut self,
-        from: Option<(Address, u16)>,
-        to: SocketAddr,
-        settings: &[Setting],
-        bytes: Option<&[u8]>,
-    ) -> Result<(Connection, usize), ConnectError> {
-        let data = bytes.map(|bytes| FirstData {
-            bytes,
-            with_syn_only: true,
-        });
-        let opening = Opening { settings, data };
-        let unbound = from.filter(|(address, _)| !address.is_unspecified());
-        let local = unbound.map_or(self.local, |(address, _)| address);
-        match from {
-            Some((_, local_port)) => {
-                let tuple = Tuple {
-                    local,
-                    remote: to.ip().into(),
-                    local_port,
-                    remote_port: to.port(),
-                };
-                self.try_connect(tuple, opening)?
-                    .ok_or(ConnectError::NoPort)
-            }
-            None => self.connect_as(to, opening),
-        }
+    /// Whether data would travel with the SYN of a connection that has not begun.
+    pub(crate) fn takes_data_with_syn(&mut self, connection: Connection) -> bool {
+        let endpoint = self.endpoints.get(connection);
+        endpoint.is_some_and(|endpoint| endpoint.goes_with_syn())
     }
 
     /// Has a connection set otherwise, with the next turn.
