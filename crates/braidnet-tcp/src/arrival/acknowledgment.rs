@@ -18,7 +18,8 @@ impl<P: Payload> Tcb<P> {
         if !segment.has(TcpFlags::ACK) {
             return Err(DropReason::NoAck);
         }
-        if self.connection.state == State::SynReceived {
+        let opens = self.connection.state == State::SynReceived;
+        if opens {
             self.check_handshake_ack(now, segment, events)?;
             if segment.header.ack == self.sender.snd_una && self.sender.flight_size() > 0 {
                 // It was for our SYN only, and is no duplicate of any (RFC 7413 §4.2.2: data followed the SYN-ACK).
@@ -33,7 +34,7 @@ impl<P: Payload> Tcb<P> {
             }
             return Ok(());
         }
-        self.take_ack(now, segment, events);
+        self.take_ack(now, segment, opens, events);
         Ok(())
     }
 
@@ -90,7 +91,14 @@ impl<P: Payload> Tcb<P> {
         Ok(())
     }
 
-    fn take_ack(&mut self, now: Instant, segment: &mut Segment<'_, P>, events: &mut Events) {
+    /// `opens`: it has ended the handshake, and acknowledges what has left before (RFC 7413 §4.2.2).
+    fn take_ack(
+        &mut self,
+        now: Instant,
+        segment: &mut Segment<'_, P>,
+        opens: bool,
+        events: &mut Events,
+    ) {
         let header = segment.header;
         if header.flags.contains(TcpFlags::SYN) {
             // The SYN-ACK of a simultaneous open: its window is taken already, and is not to be scaled.
@@ -105,7 +113,9 @@ impl<P: Payload> Tcb<P> {
             header,
             bare: segment.bare,
             sack: self.connection.sack,
-            marked: self.connection.tells_of_marks(header),
+            // Alone it says how our SYN-ACK came, and counts nothing (RFC 9768 §3.2.2.1).
+            marked: !(opens && segment.bare && header.sack_count == 0)
+                && self.connection.tells_of_marks(header),
             echo_age,
         };
         let taken = self.sender.on_ack(now, ack);

@@ -19,7 +19,11 @@ impl<P: Payload> Tcb<P> {
             if !acked {
                 return Err(DropReason::ResetWithoutAck);
             }
-            if self.connection.stop_asking_for_ecn() {
+            // A refusal has no numbers of its own (§3.10.7.1). One that has, and acknowledges our data, ends a connection that they had opened
+            // (RFC 7413 §4.2.2), whose SYN-ACK may still come: the same SYN must not open another.
+            let header = segment.header;
+            let was_open = header.seq.value() != 0 && header.ack != self.sender.snd_una + 1;
+            if !was_open && self.connection.stop_asking_for_ecn() {
                 self.connection.handshake_due = true;
                 return Ok(());
             }

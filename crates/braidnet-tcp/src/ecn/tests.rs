@@ -4,7 +4,7 @@ mod counts;
 
 use super::*;
 use crate::testing::{
-    ACK, ECN, End, Host, ISS, PSH, RST, SYN, Wire, reply, sack, segment, thousand, window,
+    ACK, Bytes, ECN, End, Host, ISS, PSH, RST, SYN, Wire, reply, sack, segment, thousand, window,
 };
 use crate::{Config, Events, State};
 use braidnet_wire::time::{Duration, Instant};
@@ -295,6 +295,24 @@ fn the_window_is_cut_once_and_the_peer_told() {
     host.arrive(&segment(ACK | ECE, 10, 12_000, 0));
     assert!(cut(&host).1 < 7000, "{:?}", cut(&host));
     assert!(!host.end.tcb.status().recovering);
+}
+
+/// What acknowledges more than was on its way when the window was cut, and tells of a mark, tells of another.
+#[test]
+fn a_mark_of_the_next_window_cuts_again() {
+    let mut host = marking(&config(EcnMode::Passive));
+    host.end.send(&[b'y'; 60_000]);
+    host.sent();
+    host.now += Duration::from_millis(10);
+    for ack in [1000, 3000, 5000, 7000, 9000] {
+        host.arrive(&told(ack));
+        host.sent();
+    }
+    assert_eq!(host.end.tcb.status().ssthresh, 7000);
+    // The first of it has told the peer that its marks are known (CWR).
+    host.arrive(&told(12_000));
+    let ssthresh = host.end.tcb.status().ssthresh;
+    assert!(ssthresh <= 4900, "{ssthresh}");
 }
 
 /// No growth by what tells of a mark (RFC 3168 §6.1.2), nor a cut where all is acknowledged in one go: half of what was on its way.

@@ -238,6 +238,23 @@ fn a_connection_that_ends_before_an_answer_says_so() {
     );
 }
 
+/// A SYN that asked for marks is not sent again where it was not refused, but has opened a connection that is over.
+#[test]
+fn a_reset_of_what_the_data_have_opened_is_no_refusal() {
+    let asking = Config {
+        ecn: crate::EcnMode::On,
+        ..plain()
+    };
+    for (seq, goes_again) in [(0, true), (0x5000, false)] {
+        let (mut host, _) = client(&asking, known(1000), b"question");
+        let mut reset = segment(RST | ACK, 0, 8, 0);
+        reset.header.seq = SeqNumber::new(seq);
+        let events = host.arrive(&reset);
+        assert_eq!(events.contains(Events::REFUSED), !goes_again, "{seq}");
+        assert_eq!(host.sent().len(), usize::from(goes_again), "{seq}");
+    }
+}
+
 #[test]
 fn what_acknowledges_more_than_the_syn_carried_is_none_of_ours() {
     let (mut host, _) = client(&plain(), known(1200), b"hello");

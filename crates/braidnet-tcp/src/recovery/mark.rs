@@ -73,6 +73,10 @@ impl Sender {
             // It was not cut for what is being repaired.
             return self.cut_after_all();
         }
+        if self.recovery.phase == Phase::Marked && self.marks.heeded.is_none() {
+            // More than that window is acknowledged, and this tells of another.
+            self.recover();
+        }
         if self.marks.heeded.is_some() || self.recovery.phase != Phase::Open {
             return;
         }

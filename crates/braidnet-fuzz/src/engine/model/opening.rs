@@ -81,7 +81,9 @@ impl Model {
             return;
         }
         if has(TcpFlags::RST) {
-            if has(TcpFlags::ACK) && self.asks {
+            // With numbers of its own, and our data acknowledged, it ends what these had opened (RFC 7413 §4.2.2), and refuses nothing.
+            let was_open = header.seq.value() != 0 && ack > 1;
+            if has(TcpFlags::ACK) && self.asks && !was_open {
                 // Somebody on the way may not bear with what it asks for: once more without (RFC 3168 §6.1.1.1).
                 (self.asks, self.owes_syn) = (false, true);
             } else if has(TcpFlags::ACK) {

@@ -183,6 +183,50 @@ fn marks_that_are_counted_cut_the_window() {
     assert_eq!(host.end.tcb.status().ssthresh, ssthresh);
 }
 
+/// A mark is heard of once only: in the acknowledgment that leaves the window which was cut, too.
+#[test]
+fn a_mark_of_the_next_window_that_is_counted_cuts_again() {
+    let (mut host, _) = accurate(0);
+    host.arrive(&counting(segment(ACK, 0, 0, 0), 2));
+    host.end.send(&[b'y'; 40_000]);
+    host.sent();
+    host.now += Duration::from_millis(10);
+    for ack in [1000, 3000, 5000, 7000, 9000] {
+        host.arrive(&counting(segment(ACK, 0, ack, 0), 6));
+        host.sent();
+    }
+    let ssthresh = host.end.tcb.status().ssthresh;
+    assert!(ssthresh < 10_000, "{ssthresh}");
+    host.arrive(&counting(segment(ACK, 0, 12_000, 0), 7));
+    host.sent();
+    let again = host.end.tcb.status().ssthresh;
+    assert!(again < ssthresh, "{again}");
+    host.arrive(&counting(segment(ACK, 0, 13_000, 0), 7));
+    assert_eq!(host.end.tcb.status().ssthresh, again);
+}
+
+/// §3.2.2.1: what answers the SYN-ACK counts nothing, also where it acknowledges data that left before (RFC 7413 §4.2.2).
+#[test]
+fn an_answer_that_acknowledges_early_data_counts_nothing() {
+    let mut syn = counting(segment(SYN, -1, 0, 0), 7);
+    syn.header.mss = 1000;
+    syn.header.present |= TcpHeader::HAS_MSS;
+    let now = Instant::from_millis(5000);
+    let mut end = End::accept(&config(EcnMode::Accurate), ISS, &syn, now);
+    let mut sink: Vec<Bytes> = Vec::new();
+    assert_eq!(end.tcb.open_early(now, None, &mut sink), None);
+    let mut host = Host { end, now };
+    host.end.send(&[b'y'; 3000]);
+    host.sent();
+    let before = host.end.tcb.status().ssthresh;
+    host.arrive(&counting(segment(ACK, 0, 1000, 0), 2));
+    assert_eq!(host.end.tcb.status().snd_una, SeqNumber::new(ISS) + 1001);
+    host.arrive(&counting(segment(ACK, 0, 2000, 0), 5));
+    assert_eq!(host.end.tcb.status().ssthresh, before);
+    host.arrive(&counting(segment(ACK, 0, 3000, 0), 6));
+    assert!(host.end.tcb.status().ssthresh < before);
+}
+
 /// §3.1.3: what flags that are kept for later will mean, nobody knows; it begins with the accurate kind.
 #[test]
 fn flags_that_are_kept_for_later_ask_for_counts() {
