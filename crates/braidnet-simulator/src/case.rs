@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use crate::topology::Topology;
-use braidnet::tcp::{Config, CongestionControl, FastOpen, Keepalive, PathProbing};
+use braidnet::tcp::{Config, CongestionControl, EcnMode, FastOpen, Keepalive, PathProbing};
 use std::time::Duration;
 
 pub(crate) const MICROSECOND: u64 = 1_000;
@@ -171,6 +171,7 @@ impl Case {
         };
         case.draw_paths();
         case.draw_fast_open();
+        case.draw_ecn();
         case.make_patient();
         case
     }
@@ -187,6 +188,24 @@ impl Case {
                 FastOpen::Both,
             ]);
             host.engine.fast_open_pending = random.pick(&[1, 4, 128]) as u32;
+        }
+    }
+
+    /// Which hosts have their packets marked instead of lost, and how soon queues mark them.
+    fn draw_ecn(&mut self) {
+        let mut random = Random::new(self.seed ^ 0x3168);
+        for host in &mut self.hosts {
+            host.engine.ecn = random.pick(&EcnMode::ALL);
+        }
+        let ways = self
+            .topology
+            .links
+            .iter_mut()
+            .flat_map(|link| &mut link.ways);
+        for rate in ways.filter_map(|way| way.rate.as_mut()) {
+            rate.mark_bytes = random
+                .chance(700)
+                .then(|| random.sized(rate.queue_bytes / 2));
         }
     }
 

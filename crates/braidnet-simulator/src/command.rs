@@ -219,6 +219,7 @@ fn add(sum: &mut Report, one: &Report) {
     sum.attempts += one.attempts;
     sum.completed += one.completed;
     sum.chances += one.chances;
+    sum.heeded += one.heeded;
     sum.elapsed += one.elapsed;
     let tally = &mut sum.tally;
     tally.lost += one.tally.lost;
@@ -232,7 +233,7 @@ fn add(sum: &mut Report, one: &Report) {
 fn tell(report: &Report) -> String {
     let tally = &report.tally;
     format!(
-        "{} packets ({} lost, {} of no room, {} repeated, {} damaged, {} held back), {} bytes, {} connections, {} sides ended as planned, {} s of virtual time, {} turns; {} old segments in a window by chance",
+        "{} packets ({} lost, {} of no room, {} repeated, {} damaged, {} held back), {} bytes, {} connections, {} sides ended as planned, {} s of virtual time, {} turns; {} old segments in a window by chance, {} marks heeded",
         report.packets,
         tally.lost + tally.lost_in_bursts,
         tally.queue_full,
@@ -244,7 +245,8 @@ fn tell(report: &Report) -> String {
         report.completed,
         report.elapsed / crate::case::SECOND,
         report.turns,
-        report.chances
+        report.chances,
+        report.heeded
     )
 }
 

@@ -3,7 +3,7 @@
 use crate::case::HostCase;
 #[cfg(test)]
 use crate::law::Law;
-use braidnet::tcp::{Config, PathProbing, Status};
+use braidnet::tcp::{Config, CongestionControl, EcnMode, PathProbing, Status};
 use braidnet::wire::checksum::Sum;
 use braidnet::wire::ipv4;
 use braidnet::wire::tcp::{self, TcpFlags, TcpHeader};
@@ -34,12 +34,18 @@ pub(crate) enum Fault {
     NeverShortens,
     /// It changes the last byte of what it receives.
     ChangesData,
+    /// Its window is not cut by what is lost, but follows a model of the path.
+    LossUncut,
+    /// It does not hear of marks.
+    MarksUnheeded,
+    /// It does not tell of marks.
+    MarksUntold,
 }
 
 impl Fault {
     /// Every fault, and the laws of which it breaks one.
     #[cfg(test)]
-    pub(crate) const ALL: [(Fault, &'static [Law]); 11] = [
+    pub(crate) const ALL: [(Fault, &'static [Law]); 14] = [
         (Fault::WindowIgnored, &[Law::Window]),
         (Fault::AckWithheld, &[Law::Acknowledgment]),
         (Fault::AckLate, &[Law::Acknowledgment]),
@@ -51,6 +57,9 @@ impl Fault {
         (Fault::TakesAnyReset, &[Law::Incarnation]),
         (Fault::NeverShortens, &[Law::Stall, Law::Ends]),
         (Fault::ChangesData, &[Law::Bytes]),
+        (Fault::LossUncut, &[Law::Congestion]),
+        (Fault::MarksUnheeded, &[Law::Congestion]),
+        (Fault::MarksUntold, &[Law::Ecn]),
     ];
 
     /// Sets a stack otherwise than the checkers know of.
@@ -69,6 +78,13 @@ impl Fault {
                 told.engine.reassembly_segments = 2;
             }
             Fault::NeverShortens => engine.path_probing = PathProbing::Off,
+            Fault::LossUncut => {
+                engine.congestion = CongestionControl::Bbr;
+                told.engine.congestion = CongestionControl::NewReno;
+            }
+            Fault::MarksUnheeded | Fault::MarksUntold => {
+                (engine.ecn, told.engine.ecn) = (EcnMode::On, EcnMode::On);
+            }
             Fault::WindowIgnored
             | Fault::AckWithheld
             | Fault::Mute
@@ -92,6 +108,14 @@ impl Fault {
             (Fault::ChangesData, _) if len > 0 => changed(packet, |segment| {
                 segment[segment.len() - 1] ^= 1;
             }),
+            (Fault::MarksUnheeded, Some(_)) if !header.flags.contains(TcpFlags::SYN) => {
+                changed(packet, |segment| segment[13] &= !TcpFlags::ECE.0)
+            }
+            (Fault::MarksUntold, _) if header.ecn() == TcpHeader::CE => {
+                let mut bytes = packet.to_vec();
+                crate::network::change(&mut bytes, 1, |tos| tos & !3);
+                bytes
+            }
             _ => packet.to_vec(),
         }
     }

@@ -11,8 +11,12 @@ pub(crate) enum Law {
     Ends,
     /// Nothing but single octets is sent beyond the right edge that the peer has announced (RFC 9293 §3.8.6).
     Window,
-    /// No more is on the way than the congestion window allows, which grows by what is acknowledged (RFC 5681 §3.1, RFC 6675 §5).
+    /// No more is on the way than the congestion window allows, which grows by what is acknowledged, and is cut by what is lost or marked
+    /// (RFC 5681 §3.1, RFC 6675 §5, RFC 3168 §6.1.2).
     Congestion,
+    /// Congestion marks: nothing of them where it was not agreed on; new data alone may be marked, and who gets a mark tells of it
+    /// (RFC 3168 §6.1, RFC 9768 §3).
+    Ecn,
     /// The retransmission timeout follows the round trip, doubles, and does not come early (RFC 6298 §2, §5).
     Timeout,
     /// Something is brought about while the network lets packets through (RFC 9293 §3.8.1).

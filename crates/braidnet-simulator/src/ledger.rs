@@ -5,7 +5,7 @@
 
 use crate::case::HostCase;
 use crate::checkers;
-use crate::checkers::{acknowledgment, congestion, timeout, window};
+use crate::checkers::{acknowledgment, congestion, ecn, reduction, timeout, window};
 use crate::law::Verdict;
 use braidnet::Instant;
 use braidnet::tcp::Status;
@@ -61,6 +61,8 @@ pub(crate) struct Life {
     pub(crate) last: Option<Status>,
     pub(crate) window: window::Account,
     pub(crate) congestion: congestion::Account,
+    pub(crate) reduction: reduction::Account,
+    pub(crate) ecn: ecn::Account,
     pub(crate) timeout: timeout::Account,
     pub(crate) acknowledgment: acknowledgment::Account,
 }
@@ -79,6 +81,8 @@ impl Life {
             last: None,
             window: Default::default(),
             congestion: Default::default(),
+            reduction: Default::default(),
+            ecn: Default::default(),
             timeout: Default::default(),
             acknowledgment: Default::default(),
         }
@@ -88,10 +92,12 @@ impl Life {
     fn begin_again(&mut self) {
         let (id, sent, peer) = (self.id, self.sent, self.peer);
         let window = std::mem::take(&mut self.window);
+        let ecn = self.ecn.begin_again();
         *self = Life {
             sent,
             peer,
             window,
+            ecn,
             ..Life::new(id, self.syn_sent)
         };
     }
@@ -150,8 +156,12 @@ pub(crate) struct Ledger {
     ends: Vec<SeqNumber>,
     /// Segments that lay in a window by chance.
     pub(crate) chances: u64,
+    /// How often somebody was told of a mark that had not cut its window before.
+    pub(crate) heeded: u64,
 }
 
+/// Most bytes that come with a SYN and are acknowledged with it (RFC 7413 §4.2.2).
+const SYN_BYTES: u32 = 65_535;
 /// Lives that are remembered of each pair of ends.
 const REMEMBERED: usize = 4;
 
@@ -239,7 +249,7 @@ impl Ledger {
         let answers_another = |seen: &Seen| {
             let known = life.peer.map(|(_, syn)| syn.seq + 1);
             let is_answer = seen.has(TcpFlags::SYN) && seen.has(TcpFlags::ACK);
-            is_answer && known.is_some_and(|known| known != seen.header.ack)
+            is_answer && known.is_some_and(|known| seen.header.ack - known > SYN_BYTES)
         };
         if visit.sent.iter().any(answers_another) {
             life.begin_again();
@@ -259,11 +269,13 @@ impl Ledger {
         checkers::window::check(life, visit)?;
         checkers::acknowledgment::check(life, visit)?;
         checkers::reset::check(life, visit)?;
+        checkers::ecn::check(life, visit)?;
         if is_new {
             checkers::timeout::begin(life, visit);
         } else {
             self.chances += checkers::incarnation::check(life, visit)?;
             checkers::congestion::check(life, visit)?;
+            self.heeded += u64::from(checkers::reduction::check(life, visit)?);
             checkers::timeout::check(life, visit)?;
         }
         checkers::timeout::handshake(life, visit)?;
@@ -291,11 +303,12 @@ fn find_peer(life: &mut Life, visit: &Visit<'_>) {
         return;
     }
     let answers = |seen: &Seen| {
-        let is_answer = seen.has(TcpFlags::ACK) && seen.header.ack == life.iss + 1;
+        let acked = seen.header.ack - (life.iss + 1);
+        let is_answer = seen.has(TcpFlags::ACK) && acked <= SYN_BYTES;
         let is_answered = (visit.sent.iter()).any(|sent| {
             sent.birth == life.id
                 && sent.has(TcpFlags::ACK)
-                && sent.header.ack == seen.header.seq + 1
+                && sent.header.ack - (seen.header.seq + 1) <= seen.len
         });
         // Of several SYNs, the one that was taken.
         let is_taken = visit

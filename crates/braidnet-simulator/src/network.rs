@@ -251,7 +251,7 @@ fn mark(bytes: &mut [u8]) {
 }
 
 /// Changes a byte of an IPv4 header, and its checksum with it.
-fn change(bytes: &mut [u8], at: usize, how: impl FnOnce(u8) -> u8) {
+pub(crate) fn change(bytes: &mut [u8], at: usize, how: impl FnOnce(u8) -> u8) {
     let len = bytes.first().map_or(0, |first| usize::from(first & 15) * 4);
     let Some(header) = bytes.get_mut(..len).filter(|header| header.len() >= 20) else {
         return;

@@ -102,10 +102,12 @@ pub(crate) fn line(bytes: &[u8]) -> String {
             Ok(parsed) => {
                 let (source, destination) = (parsed.source_port, parsed.destination_port);
                 let len = payload.len() - parsed.header_len;
+                let field =
+                    ["", "ECT(1) ", "ECT(0) ", "CE "][usize::from(header.type_of_service & 3)];
                 let wrong = tcp::verify(&header.source, &header.destination, payload).is_err();
                 let wrong = if wrong { " (checksum wrong)" } else { "" };
                 format!(
-                    "IP {from}.{source} > {to}.{destination}: {}{wrong}",
+                    "IP {field}{from}.{source} > {to}.{destination}: {}{wrong}",
                     segment(&parsed.header, len)
                 )
             }
@@ -132,6 +134,7 @@ impl std::fmt::Display for Dotted {
 
 /// Flags as tcpdump prints them.
 pub(crate) fn flags(header: &TcpHeader) -> String {
+    let counts = header.has(TcpHeader::AE).then_some('e');
     [
         (TcpFlags::SYN, 'S'),
         (TcpFlags::FIN, 'F'),
@@ -145,6 +148,7 @@ pub(crate) fn flags(header: &TcpHeader) -> String {
     .into_iter()
     .filter(|(flag, _)| header.flags.contains(*flag))
     .map(|(_, letter)| letter)
+    .chain(counts)
     .collect()
 }
 
@@ -196,7 +200,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<(Tuple, TcpHeader, usize)> {
         return None;
     }
     tcp::verify(&header.source, &header.destination, payload).ok()?;
-    let parsed = tcp::parse(payload).ok()?;
+    let mut parsed = tcp::parse(payload).ok()?;
+    parsed.header.present |= header.type_of_service << TcpHeader::ECN.trailing_zeros();
     let tuple = Tuple {
         local: header.source,
         remote: header.destination,

@@ -35,6 +35,8 @@ pub(crate) struct Report {
     pub(crate) completed: u64,
     /// Segments of older lives, or forged, that lay in a window by chance.
     pub(crate) chances: u64,
+    /// How often somebody was told of a mark anew.
+    pub(crate) heeded: u64,
     pub(crate) elapsed: u64,
 }
 
@@ -137,6 +139,7 @@ impl World {
             attempts: self.shared.attempts.len() as u64,
             completed: self.shared.completed,
             chances: self.shared.ledger.chances,
+            heeded: self.shared.ledger.heeded,
             elapsed: self.shared.now,
         }
     }

@@ -3,8 +3,10 @@
 
 pub(crate) mod acknowledgment;
 pub(crate) mod congestion;
+pub(crate) mod ecn;
 pub(crate) mod incarnation;
 pub(crate) mod memory;
+pub(crate) mod reduction;
 pub(crate) mod reset;
 pub(crate) mod timeout;
 pub(crate) mod window;

@@ -10,6 +10,12 @@ pub(crate) struct Account {
     edge: u32,
 }
 
+impl Account {
+    pub(crate) fn edge(&self) -> u32 {
+        self.edge
+    }
+}
+
 pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Verdict {
     let Some((peer, syn)) = life.peer else {
         return Ok(());
