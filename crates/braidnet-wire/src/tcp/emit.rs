@@ -292,13 +292,12 @@ fn emit_syn_options(header: &TcpHeader, words: &mut Words<'_>) {
 /// RFC 7413 §4.1.1.
 fn push_fast_open(cookie: &FastOpenCookie, words: &mut Words<'_>) {
     let bytes = cookie.as_bytes();
-    let len = 2 + bytes.len() as u8;
-    let (head, rest) = bytes.split_at(bytes.len() % 4);
-    match head {
-        [first, second] => words.push([kind::FAST_OPEN, len, *first, *second]),
-        _ => words.push([kind::NOP, kind::NOP, kind::FAST_OPEN, len]),
-    }
-    for word in rest.as_chunks::<4>().0 {
+    let len = 2 + bytes.len();
+    let mut option = [kind::NOP; 2 + FastOpenCookie::MAX_LEN + 2];
+    option[0] = kind::FAST_OPEN;
+    option[1] = len as u8;
+    option[2..len].copy_from_slice(bytes);
+    for word in option[..len.next_multiple_of(4)].as_chunks::<4>().0 {
         words.push(*word);
     }
 }

@@ -148,10 +148,10 @@ mod tests {
             }
         }
         let request = sent(&syn(0).with_fast_open(FastOpenCookie::REQUEST)).0;
-        assert_eq!(request, [1, 1, 34, 2]);
+        assert_eq!(request, [34, 2, 1, 1]);
         let eight = FastOpenCookie::new(&bytes[..8]).unwrap();
         let (options, _) = sent(&syn(0).with_fast_open(eight));
-        assert_eq!(options, [1, 1, 34, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(options, [34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1]);
         let six = FastOpenCookie::new(&bytes[..6]).unwrap();
         let (options, _) = sent(&syn(0).with_fast_open(six));
         assert_eq!(options, [34, 8, 1, 2, 3, 4, 5, 6]);
