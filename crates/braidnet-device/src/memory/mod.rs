@@ -116,6 +116,15 @@ impl WireEnd {
             ..self
         }
     }
+
+    /// The same end, which sends packets of up to so many bytes, whatever the other end may send: an MTU is how much one sends, and says
+    /// nothing of what one is ready to take.
+    pub fn sending(mut self, packet_max: usize) -> Self {
+        for (_, transmitter) in &mut self.sides {
+            transmitter.set_packet_max(packet_max);
+        }
+        self
+    }
 }
 
 impl Device for WireEnd {

@@ -71,6 +71,13 @@ pub struct MemoryTransmitter {
     gate: Gate,
 }
 
+impl MemoryTransmitter {
+    /// Sends packets of up to so many bytes.
+    pub fn set_packet_max(&mut self, packet_max: usize) {
+        self.gate.packet_max = packet_max;
+    }
+}
+
 impl Line {
     /// Takes packets off the front of `run` until it is empty or the ring full, and wakes the receiver. It is the whole of
     /// both ways to transmit.

@@ -356,3 +356,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_end_may_send_longer_packets_than_the_other() {
+    let mut pool = pool();
+    let (near, far) = wire(Capabilities::ip(1500), 4);
+    let mut ends = [open(near), open(far.sending(9000))];
+    for (sender, expected) in [(1, 1), (0, 0)] {
+        let mut run = Run::new();
+        run.extend(pool.copy_from_slice(64, &[7; 9000]));
+        ends[sender].transmitter.transmit(&mut run);
+        assert!(run.is_empty());
+        let receiver = &mut ends[1 - sender].receiver;
+        assert_eq!(receiver.receive(&mut pool, &mut run, 4), expected);
+    }
+}
