@@ -39,6 +39,10 @@ pub struct Config {
     pub path_search_again: Duration,
     /// Whether a small segment waits until everything before it is acknowledged (RFC 9293 §3.7.4).
     pub nagle: bool,
+    /// Whether what leaves at once goes in trains of two segments, the second with PSH, so that a receiver that joins segments before its TCP
+    /// sees them hands them on without waiting for more (RFC 9293 §3.9.1.2 asks for PSH where no data follows only). Linux does so where a round
+    /// trip is long for its window, and in longer trains where it is not. Where segments leave one by one it changes nothing.
+    pub push_pairs: bool,
     /// Whether timestamps are offered and agreed to (RFC 7323 §3).
     pub timestamps: bool,
     /// Whether selective acknowledgment is offered and agreed to (RFC 2018).
@@ -61,6 +65,12 @@ pub struct Config {
     pub fast_open_pending: u32,
     /// How long an acknowledgment may wait for company; RFC 9293 §3.8.6.3 allows less than 500 ms.
     pub delayed_ack: Duration,
+    /// How many of the first acknowledgments of data do not wait for company: so many segments are acknowledged each on its own, so that the
+    /// peer's slow start, which counts ACKs, goes twice as fast (RFC 5681 §3.1, §4.2). Linux has 16.
+    pub quick_acks: u8,
+    /// Whether the acknowledgment of the FIN by which the peer closes first waits for company as that of data does, behind which it comes: an
+    /// application that then closes, too, sends both in one segment. As on Linux.
+    pub fin_ack_waits: bool,
     /// Lower bound of the retransmission timeout. RFC 6298 §2.4 asks for one second; see `docs/rfc-departures.md`.
     pub min_rto: Duration,
     /// Retransmission timeout before the first measurement (RFC 6298 §2.1).
@@ -202,6 +212,7 @@ impl Default for Config {
             path_base_segment: 1024,
             path_search_again: Duration::from_secs(600),
             nagle: true,
+            push_pairs: false,
             timestamps: true,
             sack: true,
             rack: true,
@@ -212,6 +223,8 @@ impl Default for Config {
             fast_open: FastOpen::Off,
             fast_open_pending: 128,
             delayed_ack: Duration::from_millis(40),
+            quick_acks: 0,
+            fin_ack_waits: false,
             min_rto: Duration::from_millis(200),
             initial_rto: Duration::from_secs(1),
             max_rto: Duration::from_secs(60),

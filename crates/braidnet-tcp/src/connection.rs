@@ -150,6 +150,7 @@ impl Connection {
     /// The receive buffer is so large, by which the handshake goes. Before it only.
     pub(crate) fn set_receive_buffer(&mut self, bytes: u32) {
         self.config.receive_buffer_bytes = bytes;
+        self.config.receive_buffer_max_bytes = 0;
         self.announced_in_syn = bytes.min(65535);
     }
 

@@ -235,6 +235,16 @@ impl<P: Payload> Tcb<P> {
                 header.flags = TcpFlags::RST.union(TcpFlags::ACK);
                 header.ack = self.receiver.rcv_nxt;
             }
+            if self.connection.timestamps {
+                // RFC 7323 §3.2; an echo stands beside an acknowledgment only.
+                header.present |= TcpHeader::HAS_TIMESTAMPS;
+                header.ts_value = self.connection.ts_value(now);
+                header.ts_echo = if reset.with_ack {
+                    self.receiver.ts_recent
+                } else {
+                    0
+                };
+            }
             return Some((Transmit::bare(header), None));
         }
         match self.connection.state {
@@ -343,6 +353,7 @@ impl<P: Payload> Tcb<P> {
         let Some(data) = &mut filled.data else {
             return;
         };
+        let pairs = self.connection.config.push_pairs;
         loop {
             let octets = self.sender.allowance(now);
             let left = self.sender.data_end() - self.sender.snd_nxt;
@@ -350,7 +361,7 @@ impl<P: Payload> Tcb<P> {
             if max == 0 {
                 return;
             }
-            let room = if left > max {
+            let room = if left > max && !pairs {
                 self.sender.room().min(left - 1).max(max)
             } else {
                 max
@@ -361,10 +372,11 @@ impl<P: Payload> Tcb<P> {
             }
             debug_assert!(len <= room);
             filled.len += len;
+            filled.push = pairs;
             filled.last = len == left;
             filled.fin = self.sender.fin_queued && filled.last && octets > len;
             self.sender.on_sent(now, len + u32::from(filled.fin));
-            if filled.last || len % segment != 0 {
+            if filled.last || len % segment != 0 || filled.push {
                 return;
             }
         }
@@ -400,6 +412,7 @@ impl<P: Payload> Tcb<P> {
             len: len.clamp(1, bytes),
             data: Some(data),
             last: false,
+            push: false,
             fin: false,
         };
         self.sender.on_sent(now, filled.len);
@@ -443,6 +456,7 @@ impl<P: Payload> Tcb<P> {
             len,
             data,
             last: len == left,
+            push: false,
             fin: sender.fin_queued && len == left && octets > len,
         }
     }
@@ -457,7 +471,7 @@ impl<P: Payload> Tcb<P> {
         retransmission: bool,
     ) -> (Transmit, Option<D>) {
         let mut flags = TcpFlags::ACK.0;
-        if filled.last && filled.len > 0 {
+        if (filled.last || filled.push) && filled.len > 0 {
             flags |= TcpFlags::PSH.0;
         }
         if filled.fin {
@@ -542,6 +556,8 @@ struct Filled<D> {
     data: Option<D>,
     /// No data follows.
     last: bool,
+    /// It is pushed even so.
+    push: bool,
     /// The FIN is in it.
     fin: bool,
 }

@@ -254,11 +254,16 @@ impl<P: Payload> Reassembly<P> {
 
     /// What is held in one piece around `seq`.
     pub(crate) fn range_of(&self, seq: SeqNumber) -> Option<SackBlock> {
+        let range = self.first_range_behind(seq)?;
+        range.left.is_at_or_before(seq).then_some(range)
+    }
+
+    /// The first piece that is held and ends behind `seq`.
+    pub(crate) fn first_range_behind(&self, seq: SeqNumber) -> Option<SackBlock> {
         let at = self
             .ranges
             .partition_point(|range| range.right.is_at_or_before(seq));
-        let range = self.ranges.get(at)?;
-        range.left.is_at_or_before(seq).then_some(*range)
+        self.ranges.get(at).copied()
     }
 
     /// Puts `seq` in front of the recent arrivals; others of the same range give way.

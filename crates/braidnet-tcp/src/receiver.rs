@@ -46,6 +46,8 @@ pub(crate) struct Receiver<P> {
     pub(crate) finished: bool,
     pub(crate) delayed_ack: Timer,
     delayed_ack_ns: u64,
+    /// Acknowledgments of data that still do not wait.
+    quick_acks: u8,
     /// Sequence number of the peer's FIN, if it has been seen.
     fin: Option<SeqNumber>,
     pub(crate) reassembly: Reassembly<P>,
@@ -80,6 +82,7 @@ impl<P: Payload> Receiver<P> {
             finished: false,
             delayed_ack: Timer::OFF,
             delayed_ack_ns: nanos(config.delayed_ack),
+            quick_acks: config.quick_acks,
             fin: None,
             reassembly: Reassembly::new(config.reassembly_segments)
                 .reserving(config.reassembly_reserve),
@@ -169,6 +172,10 @@ impl<P: Payload> Receiver<P> {
         }
         if !self.delayed_ack.is_armed() {
             self.delayed_ack = Timer::after(now, self.delayed_ack_ns);
+            if self.quick_acks > 0 {
+                self.quick_acks -= 1;
+                self.ack_now = true;
+            }
             if self.growth.goes_on && self.rcv_nxt.is_at_or_after(self.growth.round_end) {
                 self.end_round(now);
             }
@@ -260,16 +267,22 @@ impl<P: Payload> Receiver<P> {
     }
 
     /// Takes the peer's FIN if everything before it is there (RFC 9293 §3.10.7.4, eighth check).
-    pub(crate) fn take_fin(&mut self) -> bool {
+    /// Its acknowledgment [may wait](Config::fin_ack_waits) or not.
+    pub(crate) fn take_fin(&mut self, now: Instant, may_wait: bool) -> bool {
         if self.finished || self.fin != Some(self.rcv_nxt) {
             return false;
         }
         self.finished = true;
+        let waits = may_wait && self.rcv_nxt != self.irs + 1;
         self.rcv_nxt += 1;
         self.rcv_adv = self.rcv_adv.latest(self.rcv_nxt);
         // Whoever sent data past its FIN has lost it.
         self.reassembly.clear();
-        self.ack_now = true;
+        if !waits {
+            self.ack_now = true;
+        } else if !self.delayed_ack.is_armed() {
+            self.delayed_ack = Timer::after(now, self.delayed_ack_ns);
+        }
         self.refresh();
         true
     }

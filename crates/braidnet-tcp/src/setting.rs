@@ -11,7 +11,7 @@ pub enum Setting {
     /// [`Config::maximum_segment`]; before the first segment is sent, later without effect.
     MaximumSegment(u16),
     /// [`Config::receive_buffer_bytes`]. Before the first segment is sent it decides on the window scale, too; later the window
-    /// follows as far as that scale can say, and never moves back.
+    /// follows as far as that scale can say, and never moves back. It does not grow any more by itself.
     ReceiveBuffer(u32),
     /// [`Config::send_buffer_bytes`]; once the application has been told what room there is, only for more.
     SendBuffer(u32),
@@ -89,7 +89,10 @@ impl Setting {
         match self {
             Setting::Nagle(on) => config.nagle = on,
             Setting::MaximumSegment(bytes) => config.maximum_segment = bytes,
-            Setting::ReceiveBuffer(bytes) => config.receive_buffer_bytes = bytes,
+            Setting::ReceiveBuffer(bytes) => {
+                config.receive_buffer_bytes = bytes;
+                config.receive_buffer_max_bytes = 0;
+            }
             Setting::SendBuffer(bytes) => config.send_buffer_bytes = bytes,
             Setting::KeepAlive(on) => config.keepalive.on = on,
             Setting::KeepIdle(time) => config.keepalive.idle = time,

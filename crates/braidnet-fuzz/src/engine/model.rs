@@ -370,13 +370,15 @@ impl Model {
             self.reset = Some(Reset::Ours);
             return Vec::new();
         }
+        if self.agreed.sack {
+            // RFC 2883 §4: of what is held already, the first run has come twice.
+            let is_held = |place: &i64| self.held_to(*place) > *place;
+            if let Some(first) = (start.max(self.rcv_nxt)..end).find(is_held) {
+                self.note_twice(first, end.min(self.held_to(first)));
+            }
+        }
         if start != self.rcv_nxt && end > start {
             self.owes_ack = true;
-            // RFC 2883 §4.1: what is held from there on has come twice.
-            let held = self.held_to(start);
-            if self.agreed.sack {
-                self.note_twice(start, end.min(held));
-            }
             if start < self.fin.unwrap_or(i64::MAX) {
                 self.latest = Some(start);
             }

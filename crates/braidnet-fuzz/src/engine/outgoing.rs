@@ -39,6 +39,13 @@ impl Driver {
     fn check_reset(&mut self, transmit: &Transmit) {
         let header = &transmit.header;
         assert_eq!(transmit.len, 0);
+        let timestamps = self.model.agreed.timestamps;
+        assert_eq!(header.has(TcpHeader::HAS_TIMESTAMPS), timestamps);
+        let echo = match header.flags.contains(TcpFlags::ACK) && timestamps {
+            true => self.model.ts_recent,
+            false => 0,
+        };
+        assert_eq!(header.ts_echo, echo, "TS.Recent is echoed");
         match self.model.reset.take() {
             None => panic!("a RST out of nothing: {header:?}"),
             Some(Reset::To(seq)) => {

@@ -45,6 +45,16 @@ scripts! {
         -> fin(11, 1).echoes(5001);
     }
 
+    /// And on a reset, which RFC 7323 §3.2 asks for (SHOULD): here of what the application leaves unread.
+    rfc7323_3_2_timestamps_on_a_reset on both {
+        opened by syn(0).mss(1460).ts(5000);
+        <- data(1, 1, 10).ts(5001);
+        within 500.ms();
+        -> ack(1, 11).echoes(5001);
+        host.close();
+        -> rst_ack(1, 11).echoes(5001);
+    }
+
     /// Without an MSS option the peer takes 536 bytes (RFC 9293 §3.7.1, MUST-15).
     rfc9293_3_7_1_default_mss on both {
         opened by syn(0);

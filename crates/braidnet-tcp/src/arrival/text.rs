@@ -1,7 +1,7 @@
 //! Data and FIN (RFC 9293 §3.10.7.4, seventh and eighth check).
 
 use super::Segment;
-use crate::state::Step;
+use crate::state::{State, Step};
 use crate::{DropReason, Events, Payload, Sink, Tcb};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::SackBlock;
@@ -35,8 +35,8 @@ impl<P: Payload> Tcb<P> {
             }
             if segment.seq != self.receiver.rcv_nxt {
                 *events |= Events::OUT_OF_ORDER;
-                self.note_held(segment.seq, end);
             }
+            self.note_held(segment.seq, end);
             if let Err(reason) = self.receiver.take_text(now, segment.seq, payload, sink) {
                 segment.note(reason);
                 // Without its data in place, the FIN would stand in mid-air.
@@ -51,19 +51,21 @@ impl<P: Payload> Tcb<P> {
         {
             segment.note(reason);
         }
-        if self.receiver.take_fin() {
+        let may_wait =
+            self.connection.config.fin_ack_waits && self.connection.state == State::Established;
+        if self.receiver.take_fin(now, may_wait) {
             *events |= Events::END_OF_DATA;
             self.connection.advance(now, Step::FinTaken);
         }
     }
 
-    /// Data out of order, part of which is held already (RFC 2883 §4.1).
+    /// Data part of which is held already (RFC 2883 §4): the first run of it.
     fn note_held(&mut self, seq: SeqNumber, end: SeqNumber) {
         if self.connection.sack
-            && let Some(held) = self.receiver.reassembly.range_of(seq)
+            && let Some(held) = self.receiver.reassembly.first_range_behind(seq)
         {
             self.receiver.report_duplicate(SackBlock {
-                left: seq,
+                left: seq.latest(held.left),
                 right: end.earliest(held.right),
             });
         }

@@ -1,6 +1,6 @@
 //! When acknowledgments leave and what window they announce.
 
-use crate::testing::{ACK, Host, SYN, segment, thousand};
+use crate::testing::{ACK, FIN, Host, SYN, segment, thousand};
 use crate::{Config, Events};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::TcpHeader;
@@ -226,7 +226,7 @@ fn what_arrives_twice_is_reported() {
     host.arrive(&segment(ACK, 0, 0, 0));
     // Where a segment begins, how long it is, and the blocks of its ACK.
     type Row = (i32, usize, &'static [(i32, i32)]);
-    let rows: [Row; 7] = [
+    let rows: [Row; 9] = [
         (0, 1000, &[]),
         (0, 500, &[(0, 500)]),
         // Partly new (§4.1.2): the rest is taken.
@@ -237,6 +237,9 @@ fn what_arrives_twice_is_reported() {
         (3500, 1000, &[(3500, 4000), (3000, 4500)]),
         // Below the ACK while something is held (§4.1.1).
         (0, 10, &[(0, 10), (3000, 4500)]),
+        // Held amid what is new, out of order and in order.
+        (2000, 1500, &[(3000, 3500), (2000, 4500)]),
+        (1500, 4000, &[(2000, 4500)]),
     ];
     for (seq, len, expected) in rows {
         host.arrive(&segment(ACK, seq, 0, len));
@@ -250,5 +253,44 @@ fn what_arrives_twice_is_reported() {
             .map(|block| (offset(block.left), offset(block.right)))
             .collect();
         assert_eq!((sent.len(), &blocks[..]), (1, expected), "{seq} {len}");
+    }
+}
+
+#[test]
+fn the_first_ones_do_not_wait_where_they_are_not_to() {
+    let mut host = thousand(&Config {
+        quick_acks: 3,
+        ..config()
+    });
+    let mut sent = Vec::new();
+    for at in 0..6 {
+        host.arrive(&segment(ACK, at * 100, 0, 100));
+        host.end.take(100);
+        sent.push(host.sent().len());
+    }
+    assert_eq!(sent, [1, 1, 1, 0, 0, 0]);
+    host.wait(Duration::from_millis(40));
+    assert_eq!(host.sent(), [(ACK, 0, 600, 0)]);
+}
+
+#[test]
+fn that_of_a_fin_behind_data_waits_where_it_may() {
+    for (fin_ack_waits, len, sent) in [(false, 100, 1), (true, 0, 1), (true, 100, 0)] {
+        let mut host = thousand(&Config {
+            fin_ack_waits,
+            ..config()
+        });
+        if len > 0 {
+            host.arrive(&segment(ACK, 0, 0, len));
+            host.end.take(len);
+            host.wait(Duration::from_millis(40));
+            host.sent();
+        }
+        let end = len as i32;
+        host.arrive(&segment(ACK | FIN, end, 0, 0));
+        assert_eq!(host.sent().len(), sent, "{fin_ack_waits} {len}");
+        host.wait(Duration::from_millis(40));
+        let expected = vec![(ACK, 0, end + 1, 0); 1 - sent];
+        assert_eq!(host.sent(), expected);
     }
 }

@@ -141,6 +141,27 @@ fn the_end_of_a_train_is_that_of_its_last_segment() {
 }
 
 #[test]
+fn the_second_of_each_pair_is_pushed_where_that_is_asked_for() {
+    let mut host = thousand(&Config {
+        push_pairs: true,
+        ..config()
+    });
+    host.end.send(&vec![0; 12_500]);
+    host.end.longest_train = 65_000;
+    host.end.cuts_trains = false;
+    let pair = |at| (ACK | PSH, at, 0, 2000);
+    let pairs = [0, 2000, 4000, 6000, 8000].map(pair);
+    assert_eq!(host.sent(), pairs, "the initial window");
+    // One on its own is not.
+    host.arrive(&segment(ACK, 0, 1000, 0));
+    assert_eq!(host.sent(), [pair(10_000)]);
+    host.arrive(&segment(ACK, 0, 12_000, 0));
+    assert_eq!(host.sent(), [(ACK | PSH, 12_000, 0, 500)]);
+    host.end.send(&vec![0; 1500]);
+    assert_eq!(host.sent(), [(ACK, 12_500, 0, 1000)]);
+}
+
+#[test]
 fn a_part_of_a_train_that_is_lost_is_sent_again_alone() {
     let mut host = thousand(&config());
     host.end.longest_train = 65_000;
