@@ -57,6 +57,8 @@ pub enum Call {
     Accept,
     /// Sends so many bytes.
     Send(usize),
+    /// Sends so many, and promises more.
+    SendMore(usize),
     /// Receives up to so many bytes.
     Recv(usize),
     /// Looks at up to so many bytes.
@@ -155,6 +157,9 @@ pub mod calls {
     }
     pub fn send(bytes: usize) -> Call {
         Call::Send(bytes)
+    }
+    pub fn send_more(bytes: usize) -> Call {
+        Call::SendMore(bytes)
     }
     pub fn recv(most: usize) -> Call {
         Call::Recv(most)

@@ -276,6 +276,10 @@ impl Linux<'_> {
             Call::Send(_) => {
                 number = send(self.subject()?, bytes, SendFlags::NOSIGNAL)? as i64;
             }
+            Call::SendMore(_) => {
+                let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
+                number = send(self.subject()?, bytes, flags)? as i64;
+            }
             Call::Recv(most) | Call::Peek(most) => {
                 let flags = match call {
                     Call::Peek(_) => RecvFlags::PEEK,

@@ -119,6 +119,7 @@ impl Ours {
             }
             Call::Accept => self.connection = Some(sockets.accept(socket)?.0),
             Call::Send(_) => number = sockets.send(socket, bytes)? as i64,
+            Call::SendMore(_) => number = sockets.send_more(socket, bytes)? as i64,
             Call::Recv(most) | Call::Peek(most) => {
                 let mut to = vec![0; most];
                 let n = match call {

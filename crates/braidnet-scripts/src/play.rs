@@ -142,7 +142,9 @@ impl<'a> Play<'a> {
         };
         self.pass(&line)?;
         let bytes = match call {
-            Call::Send(len) | Call::ConnectWith(len) => packet::contents(1 + self.sent as i64, len),
+            Call::Send(len) | Call::SendMore(len) | Call::ConnectWith(len) => {
+                packet::contents(1 + self.sent as i64, len)
+            }
             _ => Vec::new(),
         };
         let answer = self.host.call(&call, &bytes);
@@ -210,7 +212,9 @@ impl<'a> Play<'a> {
             Answer::Bytes(bytes) => bytes.len() as i64,
         };
         let wanted = match (call, wanted) {
-            (Call::Send(len) | Call::ConnectWith(len), None) => Some(*len as i64),
+            (Call::Send(len) | Call::SendMore(len) | Call::ConnectWith(len), None) => {
+                Some(*len as i64)
+            }
             (Call::Error, None) => Some(0),
             _ => wanted,
         };
@@ -228,7 +232,7 @@ impl<'a> Play<'a> {
                 self.received += bytes.len();
             }
         }
-        if let Call::Send(_) | Call::ConnectWith(_) = call {
+        if let Call::Send(_) | Call::SendMore(_) | Call::ConnectWith(_) = call {
             self.sent += number as usize;
         }
         Ok(())

@@ -260,6 +260,22 @@ scripts! {
         <- ack(1, 1101);
     }
 
+    /// What more is promised of waits for it and goes with it, or once nothing may wait (RFC 9293 §3.7.4).
+    rfc9293_3_7_4_promised_more_is_waited_for on both {
+        opened by syn(0).mss(1000);
+        host.nodelay(true);
+        host.send_more(300);
+        host.send_more(100);
+        host.send(200);
+        -> data(1, 1, 600);
+        <- ack(1, 601);
+        host.send_more(1500);
+        -> data(601, 1, 1000);
+        host.nodelay(true);
+        -> data(1601, 1, 500);
+        <- ack(1, 2101);
+    }
+
     /// A cork that is forgotten.
     rfc9293_3_7_4_cork_lets_go_after_200_ms on both {
         opened by syn(0).mss(1000);

@@ -10,7 +10,7 @@ pub enum SocketOption {
     /// Whether the port may be bound by others who allow it, too, as long as nobody listens there (`SO_REUSEADDR`). What is in
     /// TIME-WAIT is in nobody's way in any case.
     ReuseAddress(bool),
-    /// Whether small segments leave at once (`TCP_NODELAY`; RFC 9293 §3.7.4).
+    /// Whether small segments leave at once (`TCP_NODELAY`; RFC 9293 §3.7.4). What a corked socket holds back goes when this is set.
     NoDelay(bool),
     /// Whether what does not fill a segment is held back until it does, or for 200 ms, or until this is taken back (`TCP_CORK`).
     Cork(bool),
@@ -262,7 +262,10 @@ impl Options {
         let differs = |setting: &Setting| {
             let mut told = *common;
             setting.apply(&mut told);
-            told != *common
+            // A receive buffer that was not set may still grow.
+            let is_own = !matches!(setting, Setting::ReceiveBuffer(_))
+                || own.receive_buffer_max_bytes == told.receive_buffer_max_bytes;
+            is_own && told != *common
         };
         all.into_iter().filter(differs).collect()
     }

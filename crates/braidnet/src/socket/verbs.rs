@@ -237,6 +237,19 @@ impl Sockets {
     /// [`SocketError::BrokenPipe`]. [`SocketError::InProgress`] if a connection begins by it that has [waited](SocketOption::FastOpenConnect) for
     /// data, and none are taken.
     pub fn send(&mut self, socket: Socket, bytes: &[u8]) -> Result<usize, SocketError> {
+        self.write(socket, bytes, false)
+    }
+
+    /// The same, with the promise of more: what does not fill a segment is held back until that comes, or for as long as a
+    /// [corked](SocketOption::Cork) socket would (`MSG_MORE`).
+    ///
+    /// # Errors
+    /// As [`send`](Sockets::send).
+    pub fn send_more(&mut self, socket: Socket, bytes: &[u8]) -> Result<usize, SocketError> {
+        self.write(socket, bytes, true)
+    }
+
+    fn write(&mut self, socket: Socket, bytes: &[u8], more: bool) -> Result<usize, SocketError> {
         let entry = self.table.get(socket)?;
         let connection = match entry.role {
             Role::Opening(..) if entry.write_shut => return Err(SocketError::BrokenPipe),
@@ -245,7 +258,8 @@ impl Sockets {
             Role::Open(connection, _) if entry.error.is_none() && !entry.write_shut => connection,
             _ => return Err(entry.error.take().unwrap_or(SocketError::BrokenPipe)),
         };
-        let corked = entry.options.cork;
+        let corked = entry.options.cork || more;
+        self.stack.hold_back(connection, corked);
         match self.stack.send(connection, bytes) {
             Ok(0) if !bytes.is_empty() => Err(SocketError::WouldBlock),
             Ok(sent) => {
@@ -389,7 +403,12 @@ impl Sockets {
                 if let Some(setting) = setting {
                     self.stack.set(connection, setting);
                 }
-                self.stack.cork(connection, cork);
+                if matches!(option, SocketOption::NoDelay(true)) {
+                    self.stack.cork(connection, false);
+                    self.stack.hold_back(connection, cork);
+                } else if matches!(option, SocketOption::Cork(_)) {
+                    self.stack.cork(connection, cork);
+                }
             }
             Role::Idle | Role::Failed => {}
         }
@@ -458,9 +477,10 @@ impl Sockets {
             self.corked.pop_first();
             if let Ok(entry) = self.table.get(socket)
                 && let Some(connection) = entry.connection()
-                && entry.options.cork
             {
-                self.stack.let_out(connection);
+                let corked = entry.options.cork;
+                self.stack.cork(connection, false);
+                self.stack.hold_back(connection, corked);
             }
         }
     }

@@ -119,10 +119,11 @@ impl Stack {
         }
     }
 
-    /// What is held back goes with the next turn; what follows is held back again.
-    pub(crate) fn let_out(&mut self, connection: Connection) {
-        self.cork(connection, false);
-        self.cork(connection, true);
+    /// The same of what is written from now on: what was held back goes with it.
+    pub(crate) fn hold_back(&mut self, connection: Connection, holds: bool) {
+        if let Some(endpoint) = self.endpoints.get(connection) {
+            endpoint.corked = holds;
+        }
     }
 
     pub(crate) fn is_holding_back(&mut self, connection: Connection) -> bool {
