@@ -175,6 +175,14 @@ fn answered_int(result: Result<c_int, Errno>) -> c_int {
     answered(result) as c_int
 }
 
+/// Refuses memory that is not there: a null pointer to something.
+fn is_there(at: *const c_void, len: usize) -> Result<(), Errno> {
+    match at.is_null() && len > 0 {
+        true => Err(Errno(libc::EFAULT)),
+        false => Ok(()),
+    }
+}
+
 /// Bytes to read; none behind a null pointer.
 fn bytes<'a>(at: *const c_void, len: usize) -> &'a [u8] {
     if at.is_null() || len == 0 {
@@ -254,7 +262,7 @@ extern "C" fn connect(ud: *mut c_void, fd: c_int, to: *const sockaddr, len: sock
 }
 
 extern "C" fn read(ud: *mut c_void, fd: c_int, to: *mut c_void, len: usize) -> ssize_t {
-    answered(world(ud).receive(fd, bytes_mut(to, len), 0))
+    answered(is_there(to, len).and_then(|()| world(ud).receive(fd, bytes_mut(to, len), 0)))
 }
 
 extern "C" fn recv(
@@ -264,7 +272,7 @@ extern "C" fn recv(
     len: usize,
     flags: c_int,
 ) -> ssize_t {
-    answered(world(ud).receive(fd, bytes_mut(to, len), flags))
+    answered(is_there(to, len).and_then(|()| world(ud).receive(fd, bytes_mut(to, len), flags)))
 }
 
 extern "C" fn recvfrom(
@@ -278,16 +286,12 @@ extern "C" fn recvfrom(
 ) -> ssize_t {
     // TCP tells nobody's address: a connection has only one peer.
     put(from_len, 0);
-    answered(world(ud).receive(fd, bytes_mut(to, len), flags))
+    answered(is_there(to, len).and_then(|()| world(ud).receive(fd, bytes_mut(to, len), flags)))
 }
 
 extern "C" fn readv(ud: *mut c_void, fd: c_int, to: *const iovec, count: c_int) -> ssize_t {
-    answered(scatter(
-        ud,
-        fd,
-        items(to.cast_mut(), count.max(0) as usize),
-        0,
-    ))
+    let to = items(to.cast_mut(), count.max(0) as usize);
+    answered(scattered(to, |to| world(ud).receive_message(fd, to, 0)).map(|(received, _)| received))
 }
 
 extern "C" fn recvmsg(ud: *mut c_void, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
@@ -295,20 +299,32 @@ extern "C" fn recvmsg(ud: *mut c_void, fd: c_int, message: *mut msghdr, flags: c
         return answered::<ssize_t>(Err(Errno(libc::EFAULT)));
     };
     let to = items(message.msg_iov, message.msg_iovlen);
-    let received = scatter(ud, fd, to, flags);
-    (
-        message.msg_namelen,
-        message.msg_controllen,
-        message.msg_flags,
-    ) = (0, 0, 0);
-    answered(received)
+    let received = scattered(to, |to| world(ud).receive_message(fd, to, flags));
+    let room = bytes_mut(message.msg_control, message.msg_controllen);
+    let mut told = 0;
+    message.msg_flags = flags & libc::MSG_ERRQUEUE;
+    if let Ok((_, Some(control))) = &received {
+        let control = control.bytes();
+        match room.get_mut(..control.len()) {
+            Some(to) => {
+                to.copy_from_slice(&control);
+                told = control.len();
+            }
+            None => message.msg_flags |= libc::MSG_CTRUNC,
+        }
+    }
+    (message.msg_namelen, message.msg_controllen) = (0, told);
+    answered(received.map(|(received, _)| received))
 }
 
 /// Receives into several pieces of memory, one after the other.
-fn scatter(ud: *mut c_void, fd: c_int, to: &[iovec], flags: c_int) -> Result<usize, Errno> {
+fn scattered<T>(
+    to: &[iovec],
+    receive: impl FnOnce(&mut [u8]) -> Result<(usize, T), Errno>,
+) -> Result<(usize, T), Errno> {
     let room = to.iter().map(|piece| piece.iov_len).sum();
     let mut all = vec![0; room];
-    let received = world(ud).receive(fd, &mut all, flags)?;
+    let (received, told) = receive(&mut all)?;
     let mut left = all.get(..received).unwrap_or_default();
     for piece in to {
         let (now, later) = left.split_at(left.len().min(piece.iov_len));
@@ -317,11 +333,11 @@ fn scatter(ud: *mut c_void, fd: c_int, to: &[iovec], flags: c_int) -> Result<usi
         }
         left = later;
     }
-    Ok(received)
+    Ok((received, told))
 }
 
 extern "C" fn write(ud: *mut c_void, fd: c_int, from: *const c_void, len: usize) -> ssize_t {
-    answered(world(ud).send(fd, bytes(from, len), 0))
+    answered(is_there(from, len).and_then(|()| world(ud).send(fd, bytes(from, len), 0)))
 }
 
 extern "C" fn send(
@@ -331,7 +347,7 @@ extern "C" fn send(
     len: usize,
     flags: c_int,
 ) -> ssize_t {
-    answered(world(ud).send(fd, bytes(from, len), flags))
+    answered(is_there(from, len).and_then(|()| world(ud).send(fd, bytes(from, len), flags)))
 }
 
 extern "C" fn sendto(
@@ -344,7 +360,9 @@ extern "C" fn sendto(
     to_len: socklen_t,
 ) -> ssize_t {
     let to = bytes(to.cast(), to_len as usize);
-    answered(world(ud).send_to(fd, bytes(from, len), flags, to))
+    let sent =
+        is_there(from, len).and_then(|()| world(ud).send_to(fd, bytes(from, len), flags, to));
+    answered(sent)
 }
 
 extern "C" fn writev(ud: *mut c_void, fd: c_int, from: *const iovec, count: c_int) -> ssize_t {

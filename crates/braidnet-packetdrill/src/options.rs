@@ -11,6 +11,11 @@ pub(crate) fn int(bytes: &[u8]) -> Result<i32, Errno> {
     Ok(i32::from_ne_bytes(*bytes))
 }
 
+/// Reads what turns something on or off.
+pub(crate) fn switch(bytes: &[u8]) -> Result<bool, Errno> {
+    Ok(int(bytes)? != 0)
+}
+
 pub(crate) fn set(
     sockets: &mut Sockets,
     socket: Socket,
@@ -18,7 +23,11 @@ pub(crate) fn set(
     value: &[u8],
 ) -> Result<(), Errno> {
     let name = OptionName::from_numbers(level, name)?;
-    let number = int(value)?;
+    let number = match (level, value) {
+        // Options of IP may be single bytes.
+        (libc::SOL_IP, [byte, ..]) if value.len() < 4 => i32::from(*byte),
+        _ => int(value)?,
+    };
     let is_on = number != 0;
     let least = |least: i32| match number >= least {
         true => Ok(number as u32),
@@ -92,8 +101,9 @@ pub(crate) fn get(
         | SocketOption::KeepAlive(on)
         | SocketOption::FastOpenConnect(on) => i32::from(on),
         SocketOption::MaximumSegment(bytes) => i32::from(bytes),
+        // As Linux does, which takes as much again for its own records.
         SocketOption::ReceiveBuffer(bytes) | SocketOption::SendBuffer(bytes) => {
-            bounded(bytes.into())
+            bounded(2 * u128::from(bytes))
         }
         SocketOption::FastOpen(pending) => bounded(pending.into()),
         SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) => {

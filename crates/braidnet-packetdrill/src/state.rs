@@ -1,16 +1,16 @@
 //! Sockets, their wire and their clock.
 
-use crate::address::Family;
+use crate::epoll::{Interests, Seen};
 use crate::errno::Errno;
+use crate::flags::Flags;
+use crate::worn::Worn;
 use braidnet::device::{Capabilities, Device, QueuePair, memory};
 use braidnet::message::{Arena, Pool, Run};
 use braidnet::socket::{Readiness, Socket, Sockets};
 use braidnet::stream::Next;
-use braidnet::tcp::FastOpen;
-use braidnet::{Duration, Instant, StackConfig};
+use braidnet::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 /// The clock begins then: some time in 2026, in nanoseconds, so that it looks like a clock.
@@ -18,35 +18,8 @@ const START: Instant = Instant::from_millis(1_767_225_600_000);
 /// Packets that may wait to be taken by packetdrill.
 const WIRE_DEPTH: usize = 4096;
 
-/// What `--so_flags` says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Flags {
-    pub(crate) local: IpAddr,
-    pub(crate) mtu: usize,
-}
-
-impl Flags {
-    /// Reads the flags.
-    ///
-    /// # Errors
-    /// A sentence that says what cannot be read.
-    pub(crate) fn parse(text: &str) -> Result<Flags, String> {
-        let mut flags = Flags {
-            local: IpAddr::from([192, 168, 0, 1]),
-            mtu: 1500,
-        };
-        for word in text.split(',').filter(|word| !word.is_empty()) {
-            let unknown = || format!("{word:?} is no flag: there are local=ADDRESS and mtu=BYTES");
-            let (name, value) = word.split_once('=').ok_or_else(unknown)?;
-            match name {
-                "local" => flags.local = value.parse().map_err(|_| unknown())?,
-                "mtu" => flags.mtu = value.parse().map_err(|_| unknown())?,
-                _ => return Err(unknown()),
-            }
-        }
-        Ok(flags)
-    }
-}
+/// The longest packet that packetdrill makes.
+const PACKET_MAX: usize = 65_535;
 
 /// Everything, at one moment of virtual time.
 pub(crate) struct State {
@@ -75,13 +48,8 @@ pub(crate) struct Handle {
 
 /// What is behind a handle.
 pub(crate) enum Kind {
-    Socket {
-        socket: Socket,
-        family: Family,
-        is_nonblocking: bool,
-    },
-    /// What is watched, for what, and what to say of it.
-    Epoll(BTreeMap<i32, (u32, u64)>),
+    Socket(Worn),
+    Epoll(Interests),
     /// Closed; the number is kept, so that it does not come again.
     Closed,
 }
@@ -91,15 +59,14 @@ impl State {
     ///
     /// # Errors
     /// A sentence that says what is wrong with the flags.
-    pub(crate) fn new(flags: Flags) -> Result<State, String> {
-        let mut config = StackConfig::new(flags.local);
-        config.buckets = 2;
-        config.memory_bytes = 64 << 20;
-        // As on Linux: who wants it says so with a call or an option.
-        config.tcp.fast_open = FastOpen::Connect;
+    pub(crate) fn new(flags: &Flags) -> Result<State, String> {
+        let config = flags.stack();
         let (near, far) = memory::wire(Capabilities::ip(flags.mtu), WIRE_DEPTH);
         let sockets = Sockets::new(&config, near).map_err(|error| error.to_string())?;
-        let wire = Box::new(far).open().map_err(|error| error.to_string())?;
+        // Scripts have segments come that are longer than any MTU, as a device that joins them would give them to Linux.
+        let wire = Box::new(far.sending(PACKET_MAX))
+            .open()
+            .map_err(|error| error.to_string())?;
         let wire = wire.into_iter().next().ok_or("the wire has no queue")?;
         Ok(State {
             sockets,
@@ -131,10 +98,17 @@ impl State {
             match next {
                 Next::Again => {}
                 Next::At(at) if at <= self.now => {}
-                Next::At(at) => return self.deadline = Some(at),
-                Next::Idle => return self.deadline = None,
+                Next::At(at) => {
+                    self.deadline = Some(at);
+                    break;
+                }
+                Next::Idle => {
+                    self.deadline = None;
+                    break;
+                }
             }
         }
+        self.notice();
     }
 
     /// A packet comes in.
@@ -206,21 +180,71 @@ impl State {
     }
 
     pub(crate) fn socket(&mut self, fd: i32) -> Result<Socket, Errno> {
+        Ok(self.worn(fd)?.socket)
+    }
+
+    /// A socket, and what its descriptor knows of it.
+    pub(crate) fn worn(&mut self, fd: i32) -> Result<&mut Worn, Errno> {
         match self.handle(fd)? {
-            Kind::Socket { socket, .. } => Ok(*socket),
+            Kind::Socket(worn) => Ok(worn),
             _ => Err(Errno(libc::ENOTSOCK)),
         }
     }
 
     pub(crate) fn is_nonblocking(&mut self, fd: i32) -> bool {
-        let kind = self.handle(fd);
-        matches!(
-            kind,
-            Ok(Kind::Socket {
-                is_nonblocking: true,
-                ..
+        self.worn(fd).is_ok_and(|worn| worn.is_nonblocking)
+    }
+
+    /// What a socket is ready for, as poll(2) says it.
+    pub(crate) fn polled(&mut self, fd: i32) -> i16 {
+        let Ok(worn) = self.worn(fd) else {
+            return libc::POLLNVAL;
+        };
+        let (socket, has_told) = (worn.socket, !worn.copied.is_empty());
+        let Ok(mut ready) = self.sockets.readiness(socket) else {
+            return libc::POLLNVAL;
+        };
+        if has_told {
+            ready |= Readiness::ERROR;
+        }
+        [
+            (Readiness::READABLE, libc::POLLIN | libc::POLLRDNORM),
+            (Readiness::WRITABLE, libc::POLLOUT | libc::POLLWRNORM),
+            (Readiness::ERROR, libc::POLLERR),
+            (Readiness::HANG_UP, libc::POLLHUP),
+            (Readiness::READ_HANG_UP, libc::POLLRDHUP),
+        ]
+        .into_iter()
+        .filter(|(flag, _)| ready.contains(*flag))
+        .fold(0, |all, (_, bit)| all | bit)
+    }
+
+    /// Tells those who watch edges what has come.
+    fn notice(&mut self) {
+        let watched: BTreeSet<i32> = self
+            .handles
+            .values()
+            .filter_map(|handle| match &handle.kind {
+                Kind::Epoll(interests) => Some(interests.watched()),
+                _ => None,
             })
-        )
+            .flatten()
+            .collect();
+        for fd in watched {
+            let Ok(socket) = self.socket(fd) else {
+                continue;
+            };
+            let seen = Seen {
+                ready: self.polled(fd),
+                unread: self.sockets.readable_bytes(socket).unwrap_or(0),
+                copied: self.worn(fd).map_or(0, |worn| worn.copied.count()),
+            };
+            for handle in self.handles.values_mut() {
+                if let Kind::Epoll(interests) = &mut handle.kind {
+                    interests.notice(fd, seen);
+                }
+            }
+        }
     }
 }
 
@@ -243,22 +267,4 @@ pub(crate) fn micros(at: Instant) -> u64 {
 /// A duration in microseconds.
 pub(crate) fn from_micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flags_are_read_or_refused_by_name() {
-        let flags = Flags::parse("mtu=1280,local=10.0.0.1").unwrap();
-        assert_eq!(
-            (flags.mtu, flags.local.to_string()),
-            (1280, "10.0.0.1".into())
-        );
-        assert!(Flags::parse("").is_ok());
-        for wrong in ["local", "local=home", "mtu=many", "colour=red"] {
-            assert!(Flags::parse(wrong).unwrap_err().contains(wrong));
-        }
-    }
 }

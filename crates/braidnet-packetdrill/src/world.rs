@@ -8,14 +8,17 @@
 //! with the script's.
 
 use crate::address::{self, Family};
+use crate::epoll::Interests;
 use crate::errno::Errno;
+use crate::flags::Flags;
+use crate::message::{Control, SO_ZEROCOPY, TCP_INQ};
 use crate::options;
-use crate::state::{Flags, Kind, State, from_micros, micros};
+use crate::state::{Kind, State, from_micros, micros};
+use crate::worn::Worn;
 use braidnet::socket::{How, Readiness, Socket, SocketError};
 use braidnet::sync::lock::{Condition, Inside, LockClass, LockKind, Monitor};
 use braidnet::{Duration, Instant};
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
 
 /// How long, in virtual time, a packet is waited for.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -32,7 +35,7 @@ type Answer<T = i32> = Result<T, Errno>;
 
 impl World {
     pub(crate) fn new(flags: &str) -> Result<World, String> {
-        let state = State::new(Flags::parse(flags)?)?;
+        let state = State::new(&Flags::parse(flags)?)?;
         let condition = Condition::default();
         Ok(World {
             monitor: Monitor::new(LockKind::Adaptive, LockClass::Socket, state, condition),
@@ -91,11 +94,10 @@ impl World {
         }
         self.with(|state| {
             let socket = state.sockets.socket()?;
-            state.open(Kind::Socket {
-                socket,
-                family,
+            state.open(Kind::Socket(Worn {
                 is_nonblocking,
-            })
+                ..Worn::new(socket, family)
+            }))
         })
     }
 
@@ -123,16 +125,9 @@ impl World {
         let (socket, from) =
             self.blocking(fd, wanted, |state, listener| state.sockets.accept(listener))?;
         self.with(|state| {
-            let family = match state.handle(fd)? {
-                Kind::Socket { family, .. } => *family,
-                _ => Family::V4,
-            };
-            let accepted = state.open(Kind::Socket {
-                socket,
-                family,
-                is_nonblocking: false,
-            })?;
-            Ok((accepted, from, family))
+            let worn = state.worn(fd)?.accepted(socket);
+            let family = worn.family;
+            Ok((state.open(Kind::Socket(worn))?, from, family))
         })
     }
 
@@ -165,17 +160,66 @@ impl World {
         })
     }
 
+    /// The same as [`receive`](World::receive), and what is to be said beside the bytes.
+    pub(crate) fn receive_message(
+        &self,
+        fd: i32,
+        to: &mut [u8],
+        flags: i32,
+    ) -> Answer<(usize, Option<Control>)> {
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            return self.with(|state| {
+                let (first, last) = state.worn(fd)?.copied.take().ok_or(Errno(libc::EAGAIN))?;
+                Ok((0, Some(Control::Copied(first, last))))
+            });
+        }
+        let received = self.receive(fd, to, flags)?;
+        self.with(|state| {
+            let worn = state.worn(fd)?;
+            let (socket, tells) = (worn.socket, worn.tells_unread);
+            let told = match tells {
+                true => Some(Control::Unread(unread(state, socket)?)),
+                false => None,
+            };
+            Ok((received, told))
+        })
+    }
+
     /// Sends; if it may block, everything.
     pub(crate) fn send(&self, fd: i32, bytes: &[u8], flags: i32) -> Answer<usize> {
-        const KNOWN: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+        let sent = self.send_all(fd, bytes, flags & !libc::MSG_ZEROCOPY)?;
+        self.note_lent(fd, sent, flags)?;
+        Ok(sent)
+    }
+
+    /// Bytes that were lent are the caller's again.
+    fn note_lent(&self, fd: i32, sent: usize, flags: i32) -> Answer<()> {
+        if sent == 0 || flags & libc::MSG_ZEROCOPY == 0 {
+            return Ok(());
+        }
+        self.with(|state| {
+            let worn = state.worn(fd)?;
+            if worn.may_lend {
+                worn.copied.push();
+            }
+            Ok(())
+        })
+    }
+
+    fn send_all(&self, fd: i32, bytes: &[u8], flags: i32) -> Answer<usize> {
+        const KNOWN: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR | libc::MSG_MORE;
         if flags & !KNOWN != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let must_not = flags & libc::MSG_DONTWAIT != 0;
+        let more = flags & libc::MSG_MORE != 0;
         let mut left = bytes;
         let result = self.blocking(fd, (Readiness::WRITABLE, must_not), |state, socket| {
             loop {
-                let sent = state.sockets.send(socket, left)?;
+                let sent = match more {
+                    true => state.sockets.send_more(socket, left)?,
+                    false => state.sockets.send(socket, left)?,
+                };
                 left = left.get(sent..).unwrap_or_default();
                 if left.is_empty() {
                     return Ok(());
@@ -211,6 +255,7 @@ impl World {
             }
         })?;
         if let Some(sent) = begun {
+            self.note_lent(fd, sent, flags)?;
             return Ok(sent);
         }
         let wanted = (Readiness::WRITABLE, false);
@@ -225,14 +270,12 @@ impl World {
 
     pub(crate) fn fcntl(&self, fd: i32, command: i32, argument: usize) -> Answer {
         self.with(|state| {
-            let Kind::Socket { is_nonblocking, .. } = state.handle(fd)? else {
-                return Err(Errno(libc::EINVAL));
-            };
+            let worn = state.worn(fd)?;
             match command {
-                libc::F_GETFL if *is_nonblocking => Ok(libc::O_RDWR | libc::O_NONBLOCK),
+                libc::F_GETFL if worn.is_nonblocking => Ok(libc::O_RDWR | libc::O_NONBLOCK),
                 libc::F_GETFL => Ok(libc::O_RDWR),
                 libc::F_SETFL => {
-                    *is_nonblocking = argument as i32 & libc::O_NONBLOCK != 0;
+                    worn.is_nonblocking = argument as i32 & libc::O_NONBLOCK != 0;
                     Ok(0)
                 }
                 _ => Err(Errno(libc::EINVAL)),
@@ -256,8 +299,8 @@ impl World {
     pub(crate) fn close(&self, fd: i32) -> Answer {
         self.with(|state| {
             let kind = std::mem::replace(state.handle(fd)?, Kind::Closed);
-            if let Kind::Socket { socket, .. } = kind {
-                state.sockets.close(socket)?;
+            if let Kind::Socket(worn) = kind {
+                state.sockets.close(worn.socket)?;
             }
             Ok(0)
         })
@@ -279,15 +322,31 @@ impl World {
 
     pub(crate) fn option(&self, fd: i32, option: (i32, i32)) -> Answer<Vec<u8>> {
         self.with(|state| {
-            let socket = state.socket(fd)?;
+            let worn = state.worn(fd)?;
+            let own = match option {
+                (libc::SOL_SOCKET, SO_ZEROCOPY) => Some(worn.may_lend),
+                (libc::SOL_TCP, TCP_INQ) => Some(worn.tells_unread),
+                _ => None,
+            };
+            if let Some(on) = own {
+                return Ok(i32::from(on).to_ne_bytes().to_vec());
+            }
+            let socket = worn.socket;
             options::get(&mut state.sockets, socket, option)
         })
     }
 
     pub(crate) fn set_option(&self, fd: i32, option: (i32, i32), value: &[u8]) -> Answer {
         self.with(|state| {
-            let socket = state.socket(fd)?;
-            options::set(&mut state.sockets, socket, option, value)?;
+            let worn = state.worn(fd)?;
+            match option {
+                (libc::SOL_SOCKET, SO_ZEROCOPY) => worn.may_lend = options::switch(value)?,
+                (libc::SOL_TCP, TCP_INQ) => worn.tells_unread = options::switch(value)?,
+                _ => {
+                    let socket = worn.socket;
+                    options::set(&mut state.sockets, socket, option, value)?;
+                }
+            }
             Ok(0)
         })
     }
@@ -298,13 +357,12 @@ impl World {
         self.until(timeout_ms, |state| {
             let found: Vec<i16> = wanted
                 .iter()
-                .map(|(fd, events)| match state.socket(*fd) {
-                    _ if *fd < 0 => 0,
-                    Ok(socket) => {
-                        let always = libc::POLLERR | libc::POLLHUP;
-                        polled(state, socket) & (events | always)
+                .map(|(fd, events)| match *fd {
+                    ..0 => 0,
+                    fd => {
+                        let always = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+                        state.polled(fd) & (events | always)
                     }
-                    Err(_) => libc::POLLNVAL,
                 })
                 .collect();
             let is_any = found.iter().any(|found| *found != 0);
@@ -313,10 +371,10 @@ impl World {
     }
 
     pub(crate) fn epoll_create(&self) -> Answer {
-        self.with(|state| state.open(Kind::Epoll(BTreeMap::new())))
+        self.with(|state| state.open(Kind::Epoll(Interests::default())))
     }
 
-    /// Watches `fd` for `events`, whatever is to be said of it, or no longer if there are none. Only levels are told, not edges.
+    /// Watches `fd` for `events`, whatever is to be said of it, or no longer if there are none.
     pub(crate) fn epoll_ctl(
         &self,
         epoll: i32,
@@ -324,30 +382,13 @@ impl World {
         fd: i32,
         event: Option<(u32, u64)>,
     ) -> Answer {
-        const EDGES: u32 = (libc::EPOLLET | libc::EPOLLONESHOT) as u32;
         self.with(|state| {
             state.socket(fd)?;
-            let Kind::Epoll(watched) = state.handle(epoll)? else {
+            let Kind::Epoll(interests) = state.handle(epoll)? else {
                 return Err(Errno(libc::EINVAL));
             };
-            let is_watched = watched.contains_key(&fd);
-            match (operation, event) {
-                (libc::EPOLL_CTL_ADD, _) if is_watched => Err(Errno(libc::EEXIST)),
-                (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, _) if !is_watched => {
-                    Err(Errno(libc::ENOENT))
-                }
-                (libc::EPOLL_CTL_DEL, _) => {
-                    watched.remove(&fd);
-                    Ok(0)
-                }
-                (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some((events, data)))
-                    if events & EDGES == 0 =>
-                {
-                    watched.insert(fd, (events, data));
-                    Ok(0)
-                }
-                _ => Err(Errno(libc::EINVAL)),
-            }
+            interests.control(operation, fd, event)?;
+            Ok(0)
         })
     }
 
@@ -358,26 +399,14 @@ impl World {
         most: usize,
         timeout_ms: i32,
     ) -> Answer<Vec<(u32, u64)>> {
-        self.until(timeout_ms, |state| {
-            let watched = match state.handle(epoll) {
-                Ok(Kind::Epoll(watched)) => watched.clone(),
-                Ok(_) => return (Err(Errno(libc::EINVAL)), true),
-                Err(error) => return (Err(error), true),
-            };
-            let mut found = Vec::new();
-            for (fd, (events, data)) in watched {
-                let always = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
-                // The numbers are those of poll(2).
-                let ready = state
-                    .socket(fd)
-                    .map_or(0, |socket| polled(state, socket) as u16);
-                let ready = u32::from(ready) & (events | always);
-                if ready != 0 && found.len() < most {
-                    found.push((ready, data));
-                }
+        self.until(timeout_ms, |state| match state.handle(epoll) {
+            Ok(Kind::Epoll(interests)) => {
+                let told = interests.tell(most);
+                let is_any = !told.is_empty();
+                (Ok(told), is_any)
             }
-            let is_any = !found.is_empty();
-            (Ok(found), is_any)
+            Ok(_) => (Err(Errno(libc::EINVAL)), true),
+            Err(error) => (Err(error), true),
         })
     }
 
@@ -465,19 +494,11 @@ fn yield_to_the_ready(state: &mut Inside<'_, State>, changed: &Condition) {
     }
 }
 
-/// What a socket is ready for, as poll(2) says it.
-fn polled(state: &mut State, socket: Socket) -> i16 {
-    let Ok(ready) = state.sockets.readiness(socket) else {
-        return libc::POLLNVAL;
-    };
-    [
-        (Readiness::READABLE, libc::POLLIN | libc::POLLRDNORM),
-        (Readiness::WRITABLE, libc::POLLOUT | libc::POLLWRNORM),
-        (Readiness::ERROR, libc::POLLERR),
-        (Readiness::HANG_UP, libc::POLLHUP),
-        (Readiness::READ_HANG_UP, libc::POLLRDHUP),
-    ]
-    .into_iter()
-    .filter(|(flag, _)| ready.contains(*flag))
-    .fold(0, |all, (_, bit)| all | bit)
+/// Bytes that are left to read; the end that can be read behind them counts as one where there are none.
+fn unread(state: &mut State, socket: Socket) -> Answer<u32> {
+    let bytes = state.sockets.readable_bytes(socket)?;
+    let has_ended = (state.sockets.readiness(socket)?).contains(Readiness::READ_HANG_UP);
+    Ok(u32::try_from(bytes)
+        .unwrap_or(u32::MAX)
+        .max(has_ended.into()))
 }

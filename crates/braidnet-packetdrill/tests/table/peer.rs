@@ -182,7 +182,7 @@ impl Table {
     }
 
     fn arrives_as(&self, header: TcpHeader, len: usize) {
-        let mut segment = [0; 2048];
+        let mut segment = [0; 4096];
         let header_len = tcp::emit(&header, PEER, self.local_port, &mut segment);
         let total = header_len + len;
         let sum = Sum::pseudo_header(&Address::v4(REMOTE), &Address::v4(LOCAL), 6, total as u32);
