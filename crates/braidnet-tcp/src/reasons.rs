@@ -63,7 +63,7 @@ reasons! {
     AckOfUnsent: "tcp_ack_of_unsent";
     /// An ACK older than the largest window that the peer ever offered (RFC 5961 §5).
     AckTooOld: "tcp_ack_too_old";
-    /// An ACK of what had been acknowledged before, without data. It does no harm and says nothing.
+    /// An ACK of what had been acknowledged before, without data, whose SACK blocks say nothing new. It does no harm.
     OldAck: "tcp_old_ack";
     /// A SACK block that does not lie between SND.UNA and SND.NXT; the rest of the segment was taken (RFC 2018 §5).
     BadSackBlock: "tcp_bad_sack_block";

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | what is on its way, and how each piece of it has fared | [`flight`](crate::flight) |
 //! | fast retransmit and recovery, with SACK (RFC 6675) and without (RFC 5681 §3.2, RFC 6582); timeouts (RFC 6298 §5.4) | here |
+//! | what SACK blocks say, also those of an ACK that another has overtaken | [`blocks`] |
 //! | losses found by time (RFC 8985 §6) | [`rack`] |
 //! | a probe of the tail before the timeout (RFC 8985 §7) | [`tail`] |
 //! | how fast the window shrinks (RFC 6937) | [`reduction`] |
@@ -13,6 +14,7 @@
 //! Without SACK, `left_bytes` counts what duplicate ACKs say has left the network, which is RFC 6582's inflation of the window
 //! by another name.
 
+mod blocks;
 pub(crate) mod doubt;
 pub(crate) mod mark;
 pub(crate) mod rack;
@@ -23,6 +25,7 @@ use crate::flight::{DUP_THRESH, Delivery};
 use crate::path::Spared;
 use crate::sender::{Awaited, Sender};
 use crate::timers::Timer;
+use blocks::Report;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{SackBlock, TcpHeader};
 use braidnet_wire::time::Instant;
@@ -107,21 +110,12 @@ pub(crate) struct Ack<'a> {
     pub(crate) echo_age: Option<u32>,
 }
 
-/// What the SACK blocks of one ACK come to.
-#[derive(Clone, Copy, Debug)]
-struct Report {
-    /// All of them made sense.
-    sane: bool,
-    /// What arrived twice (RFC 2883 §4).
-    duplicate: Option<SackBlock>,
-}
-
 /// What has come of an ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
     /// All its SACK blocks made sense.
     pub(crate) sane: bool,
-    /// It says of something that it has arrived that was not known to have, so that it is no old one.
+    /// It says something of what has arrived that was not known, so that it is no old one.
     pub(crate) news: bool,
 }
 
@@ -144,7 +138,7 @@ impl Sender {
         self.refresh();
     }
 
-    /// Takes an acceptable ACK.
+    /// Takes an acceptable ACK that none has overtaken.
     pub(crate) fn on_ack(&mut self, now: Instant, mut ack: Ack<'_>) -> Taken {
         let header = ack.header;
         let window_before = self.snd_wnd;
@@ -200,18 +194,23 @@ impl Sender {
             }
         }
         self.end_tail_probe(now, &heard);
-        let lost_before = self.flight.lost();
-        self.find_losses(now, ack.sack);
-        let progress = moved > 0 && self.flight.lost() <= lost_before;
-        self.reduce(&heard, progress);
-        if self.modelled && heard.delivery.octets > 0 {
-            self.tell_model_of(now, &heard.delivery, ack.sack);
-        }
-        self.refresh();
+        self.conclude(now, &heard, ack.sack);
         Taken {
             sane: report.sane,
             news,
         }
+    }
+
+    /// What an ACK comes to, once all it tells is taken in.
+    fn conclude(&mut self, now: Instant, heard: &Heard, sack: bool) {
+        let lost_before = self.flight.lost();
+        self.find_losses(now, sack);
+        let progress = heard.moved > 0 && self.flight.lost() <= lost_before;
+        self.reduce(heard, progress);
+        if self.modelled && heard.delivery.octets > 0 {
+            self.tell_model_of(now, &heard.delivery, sack);
+        }
+        self.refresh();
     }
 
     /// Without SACK, an ACK that fills a hole tells at once of what has long arrived: that is no rate.
@@ -307,41 +306,6 @@ impl Sender {
         if let Some(spared) = recovery.spared.take() {
             self.congestion.resume(spared.window);
         }
-    }
-
-    /// Takes the SACK blocks of an ACK. Blocks that SND.UNA has overtaken say nothing here and are no fault.
-    fn take_sack(&mut self, header: &TcpHeader, delivery: &mut Delivery) -> Report {
-        let blocks = header.sack_blocks();
-        let mut report = Report {
-            sane: true,
-            duplicate: None,
-        };
-        for (place, &block) in blocks.iter().enumerate() {
-            let SackBlock { left, right } = block;
-            let flight_size = self.snd_nxt - self.snd_una;
-            let (from, to) = (left - self.snd_una, right - self.snd_una);
-            // RFC 2883 §4: the first block tells of what arrived twice if it lies below the ACK or inside the second one.
-            let inside_next = place == 0
-                && (blocks.get(1)).is_some_and(|next| {
-                    next.left.is_at_or_before(left) && right.is_at_or_before(next.right)
-                });
-            if from < to && to <= flight_size {
-                if inside_next {
-                    report.duplicate = Some(block);
-                }
-                self.flight.arrive(block, delivery);
-            } else if left.is_before(right)
-                && left.is_before(self.snd_una)
-                && right.is_at_or_before(self.snd_nxt)
-            {
-                if place == 0 && right.is_at_or_before(self.snd_una) {
-                    report.duplicate = Some(block);
-                }
-            } else {
-                report.sane = false;
-            }
-        }
-        report
     }
 
     fn on_duplicate(&mut self, sack: bool) {

@@ -141,6 +141,24 @@ scripts! {
         nothing for 50.ms();
     }
 
+    /// Each ACK with SACK tells what the peer holds, also one that another has overtaken (RFC 6675 §5).
+    rfc6675_5_blocks_of_an_overtaken_ack_count on both {
+        opened by syn(0).mss(1000).sack_ok();
+        host.nodelay(true);
+        host.send(6000);
+        -> data(1, 1, 1000);
+        -> data(1001, 1, 1000);
+        -> data(2001, 1, 1000);
+        -> data(3001, 1, 1000);
+        -> data(4001, 1, 1000);
+        -> data(5001, 1, 1000);
+        <- ack(1, 1001);
+        <- ack(1, 1).sack(&[(2001, 5001)]);
+        -> data(1001, 1, 1000);
+        <- ack(1, 6001);
+        nothing for 50.ms();
+    }
+
     /// A FIN that is lost goes again.
     rfc6298_5_4_fin_goes_again on both {
         opened by syn(0).mss(1000);

@@ -5,7 +5,7 @@ use crate::connection::Reset;
 use crate::recovery::Ack;
 use crate::state::{State, Step};
 use crate::{DropReason, Events, Payload, Tcb};
-use braidnet_wire::tcp::TcpFlags;
+use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
 
 impl<P: Payload> Tcb<P> {
@@ -28,10 +28,7 @@ impl<P: Payload> Tcb<P> {
         }
         self.check_ack_range(now, segment)?;
         if segment.header.ack.is_before(self.sender.snd_una) {
-            // An ACK of long ago; data that comes with it is as good as any.
-            if segment.bare {
-                segment.note(DropReason::OldAck);
-            }
+            self.take_overtaken_ack(now, segment);
             return Ok(());
         }
         self.take_ack(now, segment, opens, events);
@@ -91,6 +88,38 @@ impl<P: Payload> Tcb<P> {
         Ok(())
     }
 
+    /// An ACK of long ago: its SACK blocks, and data that comes with it, are as good as any (RFC 6675 §5).
+    fn take_overtaken_ack(&mut self, now: Instant, segment: &mut Segment<'_, P>) {
+        let header = segment.header;
+        let mut news = false;
+        if self.connection.sack && header.sack_count > 0 {
+            let ack = Ack {
+                header,
+                // It counts as a duplicate only by what its blocks say, and marks that it counts are old.
+                bare: false,
+                sack: true,
+                marked: false,
+                echo_age: self.echo_age(now, header),
+            };
+            let taken = self.sender.on_overtaken_ack(now, ack);
+            if !taken.sane {
+                segment.note(DropReason::BadSackBlock);
+            }
+            news = taken.news;
+        }
+        if segment.bare && !news {
+            segment.note(DropReason::OldAck);
+        }
+    }
+
+    /// How many milliseconds ago we sent the timestamp that a segment echoes, if it echoes one.
+    fn echo_age(&self, now: Instant, header: &TcpHeader) -> Option<u32> {
+        (self.connection.timestamps && header.ts_echo != 0)
+            .then(|| self.connection.ts_value(now).wrapping_sub(header.ts_echo))
+            // What we have not sent yet is no echo.
+            .filter(|ticks| *ticks as i32 >= 0)
+    }
+
     /// `opens`: it has ended the handshake, and acknowledges what has left before (RFC 7413 §4.2.2).
     fn take_ack(
         &mut self,
@@ -105,10 +134,6 @@ impl<P: Payload> Tcb<P> {
             return;
         }
         let acked_before = self.sender.acked();
-        let echo_age = (self.connection.timestamps && header.ts_echo != 0)
-            .then(|| self.connection.ts_value(now).wrapping_sub(header.ts_echo))
-            // What we have not sent yet is no echo.
-            .filter(|ticks| *ticks as i32 >= 0);
         let ack = Ack {
             header,
             bare: segment.bare,
@@ -116,7 +141,7 @@ impl<P: Payload> Tcb<P> {
             // Alone it says how our SYN-ACK came, and counts nothing (RFC 9768 §3.2.2.1).
             marked: !(opens && segment.bare && header.sack_count == 0)
                 && self.connection.tells_of_marks(header),
-            echo_age,
+            echo_age: self.echo_age(now, header),
         };
         let taken = self.sender.on_ack(now, ack);
         if !taken.sane {

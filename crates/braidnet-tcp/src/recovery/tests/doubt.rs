@@ -58,6 +58,19 @@ fn once_all_that_was_sent_again_is_reported_twice_the_window_is_what_it_was() {
     assert!(status.ssthresh > 10_000, "slow start as before");
 }
 
+/// RFC 2883 §5: a block below the ACK that it came with is a report of a duplicate, not one below a later ACK.
+#[test]
+fn what_an_overtaken_ack_tells_of_has_not_come_twice() {
+    let mut host = overtaken(&config());
+    host.arrive(&segment(ACK, 0, 4000, 0));
+    host.sent();
+    host.arrive(&sack(0, &[(1000, 4000)]));
+    assert!(host.end.tcb.status().recovering);
+    host.arrive(&segment(ACK, 0, 5000, 0));
+    host.arrive(&sack(4000, &[(0, 1000)]));
+    assert!(!host.end.tcb.status().recovering);
+}
+
 #[test]
 fn a_report_of_something_else_restores_nothing() {
     let mut host = overtaken(&config());

@@ -77,6 +77,24 @@ fn what_is_lost_goes_before_what_is_new_and_shorter() {
     assert_eq!(starts(&host.sent()), [1000, 10_000]);
 }
 
+/// RFC 6675 §5: each ACK with SACK says what the peer holds, also one that comes late; what it repeats is nothing.
+#[test]
+fn blocks_of_an_ack_that_another_has_overtaken_count() {
+    let mut host = ten_in_flight(true, 40_000);
+    host.arrive(&segment(ACK, 0, 2000, 0));
+    host.sent();
+    let late = sack(0, &[(3000, 6000)]);
+    host.arrive(&late);
+    assert_eq!(starts(&host.sent()), [2000]);
+    let status = host.end.tcb.status();
+    assert!(status.recovering, "{status:?}");
+    assert_eq!(host.end.drops, []);
+    host.arrive(&late);
+    assert_eq!(host.sent(), []);
+    assert_eq!(host.end.drops, [DropReason::OldAck]);
+    assert_eq!(host.end.tcb.status().pipe, status.pipe);
+}
+
 /// RFC 6675 §5, step (A).
 #[test]
 fn what_is_known_above_the_recovery_point_is_kept() {
