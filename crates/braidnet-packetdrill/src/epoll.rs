@@ -36,6 +36,17 @@ struct Interest {
     is_due: bool,
 }
 
+impl Interest {
+    /// What there is to say of it, if anything.
+    fn news(&self) -> u32 {
+        // The numbers are those of poll(2).
+        let ready = u32::from(self.seen.ready as u16) & (self.events | ALWAYS);
+        let is_off = self.events & !(ONCE | EDGE | EXCLUSIVE) == 0 && self.events & ONCE != 0;
+        let is_told = self.events & EDGE != 0 && !self.is_due;
+        if is_off || is_told { 0 } else { ready }
+    }
+}
+
 /// Everything that one epoll descriptor watches, by descriptor.
 #[derive(Default)]
 pub(crate) struct Interests(BTreeMap<i32, Interest>);
@@ -86,6 +97,11 @@ impl Interests {
         }
     }
 
+    /// Whether there is anything to say.
+    pub(crate) fn has_news(&self) -> bool {
+        self.0.values().any(|interest| interest.news() != 0)
+    }
+
     /// What there is to say, of at most so many.
     pub(crate) fn tell(&mut self, most: usize) -> Vec<(u32, u64)> {
         let mut told = Vec::new();
@@ -93,11 +109,8 @@ impl Interests {
             if told.len() >= most {
                 break;
             }
-            // The numbers are those of poll(2).
-            let ready = u32::from(interest.seen.ready as u16) & (interest.events | ALWAYS);
-            let is_off =
-                interest.events & !(ONCE | EDGE | EXCLUSIVE) == 0 && interest.events & ONCE != 0;
-            if ready == 0 || is_off || interest.events & EDGE != 0 && !interest.is_due {
+            let ready = interest.news();
+            if ready == 0 {
                 continue;
             }
             interest.is_due = false;

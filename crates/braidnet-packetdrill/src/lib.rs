@@ -46,6 +46,7 @@ mod interface;
 mod message;
 mod options;
 mod state;
+mod waiting;
 mod world;
 mod worn;
 

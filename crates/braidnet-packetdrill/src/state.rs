@@ -3,6 +3,7 @@
 use crate::epoll::{Interests, Seen};
 use crate::errno::Errno;
 use crate::flags::Flags;
+use crate::waiting::Awaited;
 use crate::worn::Worn;
 use braidnet::device::{Capabilities, Device, QueuePair, memory};
 use braidnet::message::{Arena, Pool, Run};
@@ -12,6 +13,7 @@ use braidnet::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::thread::ThreadId;
 
 /// The clock begins then: some time in 2026, in nanoseconds, so that it looks like a clock.
 const START: Instant = Instant::from_millis(1_767_225_600_000);
@@ -32,11 +34,11 @@ pub(crate) struct State {
     /// What has left, and when.
     pub(crate) left: VecDeque<(Instant, Vec<u8>)>,
     handles: BTreeMap<i32, Handle>,
-    /// Who blocks, by number: on which socket, for what.
-    pub(crate) blocked: BTreeMap<u64, (Socket, Readiness)>,
-    next_blocked: u64,
-    /// A blocking call has just come to its end, and its thread may not have looked at the clock yet.
-    pub(crate) has_returned: bool,
+    /// Who blocks, by number, and for what.
+    pub(crate) blocked: BTreeMap<u64, Awaited>,
+    pub(crate) next_blocked: u64,
+    /// Whose blocking call has come to its end, and who has not looked at the clock since.
+    pub(crate) returned: Option<ThreadId>,
 }
 
 /// What a file descriptor stands for.
@@ -78,7 +80,7 @@ impl State {
             handles: BTreeMap::new(),
             blocked: BTreeMap::new(),
             next_blocked: 0,
-            has_returned: false,
+            returned: None,
         })
     }
 
@@ -126,39 +128,17 @@ impl State {
         }
     }
 
-    /// Time goes on to `at`, and what is due by then happens; at most up to the first packet that leaves, if so asked.
-    pub(crate) fn advance(&mut self, at: Instant, to_packet: bool) {
-        loop {
-            if to_packet && !self.left.is_empty() {
-                return;
-            }
-            match self.deadline.filter(|deadline| *deadline <= at) {
-                Some(deadline) => self.now = self.now.max(deadline),
-                None => break,
-            }
-            self.settle();
-        }
-        if !to_packet {
-            self.now = self.now.max(at);
-        }
-    }
-
-    /// Whether somebody who blocks has no reason to any more.
-    pub(crate) fn is_somebody_ready(&mut self) -> bool {
-        let State {
-            sockets, blocked, ..
-        } = self;
-        blocked.values().any(|(socket, wanted)| {
-            let ready = sockets.readiness(*socket);
-            ready.map_or(true, |ready| ready.intersects(*wanted | Readiness::ALWAYS))
-        })
-    }
-
-    /// Somebody blocks.
-    pub(crate) fn block(&mut self, socket: Socket, wanted: Readiness) -> u64 {
-        self.next_blocked += 1;
-        self.blocked.insert(self.next_blocked, (socket, wanted));
-        self.next_blocked
+    /// Time goes on to what is due next, if that is by `at`, and it happens; whether there was anything.
+    pub(crate) fn happens_by(&mut self, at: Instant) -> bool {
+        let timeouts = self.blocked.values().filter_map(Awaited::timeout);
+        let ahead = timeouts.filter(|timeout| *timeout > self.now);
+        let due = ahead.chain(self.deadline).min();
+        let Some(due) = due.filter(|due| *due <= at) else {
+            return false;
+        };
+        self.now = self.now.max(due);
+        self.settle();
+        true
     }
 
     /// A new handle.

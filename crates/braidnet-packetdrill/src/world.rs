@@ -4,7 +4,7 @@
 //!
 //! All of [`State`] is behind one monitor, and each call enters it. A call that blocks leaves it while it sleeps on the one
 //! condition, which every call wakes that may have changed something. Time goes on only in the calls that packetdrill makes for
-//! that, and before it does, whoever blocks and has no reason to any more gets the chance to return: its time of return is compared
+//! that, from one thing that happens to the next, and before it does, whoever blocks and has no reason to any more gets the chance to return: its time of return is compared
 //! with the script's.
 
 use crate::address::{self, Family};
@@ -14,6 +14,7 @@ use crate::flags::Flags;
 use crate::message::{Control, SO_ZEROCOPY, TCP_INQ};
 use crate::options;
 use crate::state::{Kind, State, from_micros, micros};
+use crate::waiting::Awaited;
 use crate::worn::Worn;
 use braidnet::socket::{How, Readiness, Socket, SocketError};
 use braidnet::sync::lock::{Condition, Inside, LockClass, LockKind, Monitor};
@@ -24,6 +25,8 @@ use core::net::SocketAddr;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long, in real time, another thread gets to return from its call, or to make one.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long it gets to look at the clock afterwards.
+const GLANCE: Duration = Duration::from_millis(50);
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// What stands behind one table.
@@ -73,13 +76,12 @@ impl World {
                 let stays = blocks && !must_not && !state.is_nonblocking(fd);
                 let (Ok(socket), true) = (socket, stays) else {
                     if let Some(ticket) = ticket {
-                        state.blocked.remove(&ticket);
-                        state.has_returned = true;
+                        state.unblock(ticket);
                     }
                     return result;
                 };
                 if ticket.is_none() {
-                    ticket = Some(state.block(socket, wanted));
+                    ticket = Some(state.block(Awaited::Ready(socket, wanted)));
                 }
                 state.wait(changed);
             }
@@ -354,20 +356,8 @@ impl World {
     /// What of `wanted` descriptors are ready for, as poll(2) says it; waits until one is for anything, or for so long in virtual
     /// time.
     pub(crate) fn poll(&self, wanted: &[(i32, i16)], timeout_ms: i32) -> Vec<i16> {
-        self.until(timeout_ms, |state| {
-            let found: Vec<i16> = wanted
-                .iter()
-                .map(|(fd, events)| match *fd {
-                    ..0 => 0,
-                    fd => {
-                        let always = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
-                        state.polled(fd) & (events | always)
-                    }
-                })
-                .collect();
-            let is_any = found.iter().any(|found| *found != 0);
-            (found, is_any)
-        })
+        let awaited = |until| Awaited::Any(wanted.to_vec(), until);
+        self.after(timeout_ms, awaited, |state| state.found(wanted))
     }
 
     pub(crate) fn epoll_create(&self) -> Answer {
@@ -399,29 +389,32 @@ impl World {
         most: usize,
         timeout_ms: i32,
     ) -> Answer<Vec<(u32, u64)>> {
-        self.until(timeout_ms, |state| match state.handle(epoll) {
-            Ok(Kind::Epoll(interests)) => {
-                let told = interests.tell(most);
-                let is_any = !told.is_empty();
-                (Ok(told), is_any)
-            }
-            Ok(_) => (Err(Errno(libc::EINVAL)), true),
-            Err(error) => (Err(error), true),
+        let awaited = |until| Awaited::News(epoll, until);
+        self.after(timeout_ms, awaited, |state| match state.handle(epoll)? {
+            Kind::Epoll(interests) => Ok(interests.tell(most)),
+            _ => Err(Errno(libc::EINVAL)),
         })
     }
 
-    /// Looks until there is something, or for so long.
-    fn until<T>(&self, timeout_ms: i32, mut look: impl FnMut(&mut State) -> (T, bool)) -> T {
+    /// Looks when something has come, or so much time has passed.
+    fn after<T>(
+        &self,
+        timeout_ms: i32,
+        awaited: impl FnOnce(Instant) -> Awaited,
+        look: impl FnOnce(&mut State) -> T,
+    ) -> T {
         self.monitor.with(|state, changed| {
             let timeout = u64::try_from(timeout_ms).map(Duration::from_millis);
-            let deadline = timeout.map_or(Instant::MAX, |timeout| state.now + timeout);
-            loop {
-                let (found, is_any) = look(state);
-                if is_any || state.now >= deadline {
-                    return found;
+            let until = timeout.map_or(Instant::MAX, |timeout| state.now + timeout);
+            let awaited = awaited(until);
+            if !state.has_come(&awaited) {
+                let ticket = state.block(awaited.clone());
+                while !state.has_come(&awaited) {
+                    state.wait(changed);
                 }
-                state.wait(changed);
+                state.unblock(ticket);
             }
+            look(state)
         })
     }
 
@@ -439,9 +432,11 @@ impl World {
             let deadline = std::time::Instant::now() + GRACE;
             loop {
                 state.settle();
-                if state.left.is_empty() {
+                while state.left.is_empty() {
                     yield_to_the_ready(state, changed);
-                    state.advance(until, true);
+                    if !state.left.is_empty() || !state.happens_by(until) {
+                        break;
+                    }
                     changed.wake_all();
                 }
                 if let Some((at, bytes)) = state.left.pop_front() {
@@ -466,7 +461,9 @@ impl World {
     pub(crate) fn time(&self) -> u64 {
         self.monitor.with(|state, changed| {
             let to = state.now + from_micros(1);
-            state.advance(to, false);
+            while state.happens_by(to) {}
+            state.note_look();
+            state.now = state.now.max(to);
             changed.wake_all();
             micros(state.now)
         })
@@ -474,9 +471,14 @@ impl World {
 
     fn pass(&self, time: Duration) {
         self.monitor.with(|state, changed| {
-            yield_to_the_ready(state, changed);
             let to = state.now + time;
-            state.advance(to, false);
+            loop {
+                yield_to_the_ready(state, changed);
+                if !state.happens_by(to) {
+                    break;
+                }
+            }
+            state.now = state.now.max(to);
             changed.wake_all();
         });
     }
@@ -489,9 +491,12 @@ fn yield_to_the_ready(state: &mut Inside<'_, State>, changed: &Condition) {
         changed.wake_all();
         state.wait_timeout(changed, MOMENT);
     }
-    if std::mem::take(&mut state.has_returned) {
+    // What it is told of the time is that of its return.
+    let deadline = std::time::Instant::now() + GLANCE;
+    while state.returned.is_some() && std::time::Instant::now() < deadline {
         state.wait_timeout(changed, MOMENT);
     }
+    state.returned = None;
 }
 
 /// Bytes that are left to read; the end that can be read behind them counts as one where there are none.

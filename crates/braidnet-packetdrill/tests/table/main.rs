@@ -3,6 +3,7 @@
 mod fast_open;
 mod messages;
 mod peer;
+mod waiting;
 
 use braidnet::wire::tcp::TcpFlags;
 use braidnet_packetdrill::Interface;

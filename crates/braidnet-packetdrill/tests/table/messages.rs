@@ -49,7 +49,7 @@ impl Table {
         }
     }
 
-    fn watch(&self, fd: c_int, events: c_int) -> c_int {
+    pub fn watch(&self, fd: c_int, events: c_int) -> c_int {
         let ud = self.interface.userdata;
         let epoll = (self.interface.epoll_create)(ud, 1);
         let mut event = libc::epoll_event {
