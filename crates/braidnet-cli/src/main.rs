@@ -8,6 +8,7 @@
 
 mod choices;
 mod compare;
+mod doctor;
 mod failure;
 mod impaired;
 mod knobs;
@@ -47,6 +48,7 @@ enum Command {
     Serve(Box<serve::Serve>),
     Relay(Box<relay::Relay>),
     Replay(replay::Replay),
+    Doctor(doctor::Doctor),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Relay(relay) => relay.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Doctor(doctor) => doctor.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
