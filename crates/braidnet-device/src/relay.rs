@@ -1,7 +1,8 @@
 //! Two devices joined: what arrives at one leaves by the other, both ways, on the thread that asks for it.
 //!
 //! A relay adds nothing to packets and looks at none. What is to happen to them on the way the devices do: put an
-//! [`Impairment`](crate::impair::Impairment) around one of them, and it stands between the two.
+//! [`Impairment`](crate::impair::Impairment) around one of them, and it stands between the two. Devices that offload what the other does not must
+//! [decline](crate::Device::decline_offloads) before they are opened.
 //!
 //! ```
 //! use braidnet_device::relay::Relay;

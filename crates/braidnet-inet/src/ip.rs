@@ -13,10 +13,9 @@ use crate::flows::Flows;
 use crate::interface::Interface;
 use crate::join::Joiner;
 use crate::notes::{Datagram, Frame};
-use crate::offload::Offload;
 use crate::room;
 use crate::sift::{Verdict, sift, sift_usual};
-use braidnet_message::{Kind, Message, Run, Scarcity};
+use braidnet_message::{Checksum, Kind, Message, Run, Scarcity};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Module, Stages};
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::ether_type;
@@ -353,8 +352,8 @@ impl Ip {
             }
             Err(reason) => return Verdict::drop(reason),
         }
-        // A train that is cut here has the header of its first segment, and one that the device cuts that of them all.
-        let is_cut_here = is_train && self.interface.offload() != Offload::Segments;
+        // A train that is cut here has the header of its first segment, and one that the device cuts that of them all, its checksum left to it.
+        let is_cut_here = is_train && message.checksum() != Checksum::Partial;
         let len = if is_cut_here {
             longest
         } else {
@@ -451,6 +450,7 @@ impl Module for Ip {
 /// The header of a datagram of `len` bytes that fits into a packet, its identification apart.
 #[inline(always)]
 fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
+    debug_assert!(len <= MAX_PAYLOAD_LEN);
     let Datagram {
         local,
         remote,
@@ -469,7 +469,7 @@ fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
         type_of_service: differentiated_services << 2 | flags >> Datagram::ECN.trailing_zeros(),
         // A packet that may not be fragmented needs no identification (RFC 6864 §4.1).
         dont_fragment: is_uncut(datagram),
-        // No more than the MTU, which is at most 65535.
+        // No more than the MTU, which is at most 65535, or a train, which is bound by what one packet holds.
         total_len: (len + MIN_HEADER_LEN) as u16,
         ..Ipv4Header::default()
     }

@@ -1,6 +1,7 @@
 //! Room for headers in front of a message.
 
-use braidnet_message::{Message, Pool};
+use braidnet_message::{Checksum, Message, Pool};
+use braidnet_wire::{ethernet, ipv4};
 
 /// Room in front of a message that starts here: IPv4 and Ethernet headers, and some to spare.
 pub(crate) const HEADROOM: usize = 64;
@@ -21,9 +22,21 @@ pub(crate) fn prepend<'a>(
     put_in_front(message, len, pool)
 }
 
+/// Whether the headers of IP and the link will stand in one block with a transport's of `len` bytes.
+pub(crate) fn is_for_all(message: &Message, len: usize) -> bool {
+    let is_in_place = len <= message.headroom() && message.owns_headroom();
+    let below = ipv4::MIN_HEADER_LEN + ethernet::HEADER_LEN;
+    !is_in_place || len + below <= message.headroom()
+}
+
 #[cold]
 #[inline(never)]
 fn put_in_front<'a>(message: &'a mut Message, len: usize, pool: &mut Pool) -> Option<&'a mut [u8]> {
+    debug_assert_ne!(
+        message.checksum(),
+        Checksum::Partial,
+        "a device finds no headers"
+    );
     let mut front = pool.allocate(HEADROOM, len)?;
     front.set_kind(message.kind());
     front.set_band(message.band());

@@ -309,6 +309,9 @@ fn cut(train: &[u8], tcp: usize, each: usize) -> Vec<Vec<u8>> {
         if number < last {
             segment[tcp + 13] &= !9;
         }
+        if number > 0 {
+            segment[tcp + 13] &= !0x80;
+        }
         // The pseudo-header's sum has the length of all in it.
         let [whole, own] = [train, &segment].map(|packet| Sum::word((packet.len() - tcp) as u16));
         let sum = Sum(u16::from_ne_bytes([segment[tcp + 16], segment[tcp + 17]]));

@@ -130,6 +130,8 @@ impl Udp {
             return Verdict::Down(DOWN_ICMP);
         }
         message.strip(HEADER_LEN);
+        // What was said of its checksum is spent: it may be sent on as it is.
+        message.clear_segmentation();
         message.set_note(UdpFlow { tuple });
         Verdict::Stay
     }
@@ -162,10 +164,13 @@ impl Udp {
         let fits = ipv4::MIN_HEADER_LEN + usize::from(len) <= self.interface.mtu();
         let sealing = match self.interface.offload() {
             Offload::LeftOut => Sealing::Nobody,
-            // What is cut into fragments has one checksum, which no device makes.
-            offload if offload.completes() && fits => Sealing::ByDevice,
+            // What is cut into fragments has one checksum, which no device makes, nor one of headers that lie apart.
+            offload if offload.completes() && fits && room::is_for_all(message, HEADER_LEN) => {
+                Sealing::ByDevice
+            }
             _ => Sealing::Here(message.total_sum()),
         };
+        message.set_checksum(Checksum::Stands);
         let Some(front) = room::prepend(message, HEADER_LEN, cx.pool()) else {
             return Verdict::drop(Counted::NoBuffer);
         };

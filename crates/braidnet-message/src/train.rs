@@ -19,6 +19,12 @@ pub enum Checksum {
     Partial,
 }
 
+/// A segment that has less than one part in so many of its block is copied out of it where a train is taken apart.
+const SPARSE: usize = 4;
+
+/// Most that the copy has in front of it.
+const HEADROOM: usize = 128;
+
 /// What a node keeps of all that, in one word to be copied and cleared at once.
 #[derive(Clone, Copy)]
 pub(crate) struct Segmentation {
@@ -73,6 +79,12 @@ impl Message {
         });
     }
 
+    /// Forgets both: what the message has, it has as it is.
+    #[inline]
+    pub fn clear_segmentation(&mut self) {
+        self.node().segmentation.set(Segmentation::CLEAR);
+    }
+
     /// Segments that the message stands for: those of a train, or one.
     #[inline]
     pub fn segments(&self) -> usize {
@@ -85,7 +97,7 @@ impl Message {
 
     /// Leaves only the first segment of a train and returns the others, as a train of their own if they are several; `None` if the message is no
     /// train. They have the checksum's word of the first, and neither headers nor a note. Where several lie in one block, the next is copied out of it: segments that
-    /// are taken apart may be kept one by one, and each would keep the block.
+    /// are taken apart may be kept one by one, and each would keep the block. So is the last one, if it has little of its block.
     ///
     /// ```
     /// # use braidnet_message::{Arena, Pool};
@@ -114,7 +126,17 @@ impl Message {
         let Some(mut rest) = self.take_continuation() else {
             return Ok(None);
         };
-        if rest.len() > each {
+        if rest.len() <= each && rest.is_sparse() {
+            // Headers may have to go in front of it, as in front of any.
+            let headroom = rest.headroom().min(HEADROOM);
+            if let Some(copy) = pool.copy_from_slice(headroom, rest.bytes()) {
+                let behind = rest.take_continuation();
+                rest = copy;
+                if let Some(behind) = behind {
+                    rest.push_continuation(behind);
+                }
+            }
+        } else if rest.len() > each {
             let Some(mut next) = pool.copy_from_slice(0, &rest.bytes()[..each]) else {
                 return Err(rest.total_len().div_ceil(each));
             };
@@ -128,5 +150,33 @@ impl Message {
             checksum,
         });
         Ok(Some(rest))
+    }
+
+    /// Whether the first block is several times as long as what the message has of it.
+    fn is_sparse(&self) -> bool {
+        self.headroom() + self.len() + self.tailroom() > SPARSE * self.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Arena, Pool};
+
+    #[test]
+    fn what_is_taken_apart_keeps_no_long_block() {
+        let arena = Arena::new(4 << 20);
+        let mut pool = Pool::new(&arena);
+        let bytes: Vec<u8> = (0..45_000u32).map(|number| number as u8).collect();
+        let mut train = pool.copy_from_slice(0, b"first").unwrap();
+        train.push_continuation(pool.copy_from_slice(0, &bytes).unwrap());
+        train.set_segment_bytes(1448);
+        let (mut next, mut read) = (Some(train), Vec::new());
+        while let Some(mut segment) = next {
+            next = segment.take_rest(&mut pool).unwrap();
+            let room = segment.headroom() + segment.len() + segment.tailroom();
+            assert!(room < 3000, "{} bytes in a block of {room}", segment.len());
+            read.extend_from_slice(segment.bytes());
+        }
+        assert_eq!(read[5..], bytes);
     }
 }

@@ -97,7 +97,7 @@ pub struct Settings {
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<usize>,
     /// Let the system leave checksums and the cutting of segments to whom they cost nothing; `off`: every packet is as a wire would carry it, as it is
-    /// with `--impair` in any case [default: on]
+    /// with `--impair` and `--pcap` in any case [default: on]
     #[arg(long, value_name = "on|off", hide_possible_values = true)]
     #[serde(deserialize_with = "one")]
     pub offload: Option<Switch>,

@@ -125,8 +125,9 @@ impl Capture {
         })
     }
 
-    /// Wraps a device, named `name` in the file.
-    pub fn around<D: Device>(&self, name: &str, device: D) -> Captured<D> {
+    /// Wraps a device, named `name` in the file, which does without offloads then: what is recorded is what a wire would carry.
+    pub fn around<D: Device>(&self, name: &str, mut device: D) -> Captured<D> {
+        device.decline_offloads();
         let interface = self.interface(name, &device.capabilities().medium);
         Captured::new(device, self, interface)
     }

@@ -326,6 +326,8 @@ fn attach(interface: &mut Interface, config: &TunConfig) -> Result<(OwnedFd, boo
         Ok(name) => interface.attached(name),
         Err(error) => return Err(attach_error(error, interface, mode)),
     }
+    // An adopted device keeps what it was left to leave to its holder, even if that was killed.
+    let _ = ioctl::set_offload(&fd, 0);
     if vnet != 0 {
         // Whoever held an adopted device before may have set another.
         ioctl::set_vnet_header_len(&fd, vnet::LEN as _)

@@ -63,8 +63,8 @@ impl TunReceiver {
                     self.counters.count_packets(packets, message.total_len());
                     Read::Packet(message)
                 }
-                Err(reason) => {
-                    self.counters.count_drop(reason);
+                Err((reason, packets)) => {
+                    self.counters.count_drops(reason, packets as u64);
                     Read::Dropped
                 }
             },
@@ -77,18 +77,21 @@ impl TunReceiver {
         }
     }
 
-    /// Makes a packet of what was `read`: `header`, the packet's bytes in `message`, and the rest in what overflows.
+    /// Makes a packet of what was `read`: `header`, the packet's bytes in `message`, and the rest in what overflows. Or why that cannot be, and for how
+    /// many packets.
     fn take(
         &mut self,
         mut message: Message,
         header: [u8; vnet::LEN],
         read: usize,
         pool: &mut Pool,
-    ) -> Result<Message, DropReason> {
+    ) -> Result<Message, (DropReason, usize)> {
         let length = read.saturating_sub(self.link.vnet_len());
         let described = if self.link.has_vnet {
             let front = &message.bytes()[..length.min(message.len())];
-            VnetHeader::from_bytes(&header).of(front, self.link.header_len, length)?
+            VnetHeader::from_bytes(&header)
+                .of(front, self.link.header_len, length)
+                .map_err(|reason| (reason, 1))?
         } else {
             Described::default()
         };
@@ -97,14 +100,16 @@ impl TunReceiver {
             Some(train) => train.header_len + train.segment_bytes,
         };
         if first > self.link.packet_max {
-            return Err(DropReason::ReceiveOversize);
+            return Err((DropReason::ReceiveOversize, 1));
         }
         if let Some(train) = described.train {
-            let Some(overflow) = &mut self.overflow else {
-                return Err(DropReason::ReceiveOffloadMalformed);
+            // None but those of IPv4 were asked for.
+            let Some(overflow) = self.overflow.as_mut().filter(|_| train.is_v4) else {
+                return Err((DropReason::ReceiveOffloadMalformed, 1));
             };
+            let packets = (length - train.header_len).div_ceil(train.segment_bytes);
             let rest = overflow.rest(&message, first, length, pool);
-            let rest = rest.ok_or(DropReason::ReceiveNoBuffer)?;
+            let rest = rest.ok_or((DropReason::ReceiveNoBuffer, packets))?;
             message.truncate(first);
             message.push_continuation(rest);
             message.set_segment_bytes(train.segment_bytes as u32);

@@ -120,7 +120,10 @@ impl Transmitter for TunTransmitter {
                     let packets = message.segments();
                     self.counters.count_packets(packets, message.total_len());
                 }
-                Written::Dropped(reason) => self.counters.count_drop(reason),
+                Written::Dropped(reason) => {
+                    let packets = message.segments() as u64;
+                    self.counters.count_drops(reason, packets);
+                }
                 Written::Later => break,
             }
             taken += 1;

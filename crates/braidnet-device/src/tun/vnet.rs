@@ -14,11 +14,10 @@ pub const LEN: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 
-/// `VIRTIO_NET_HDR_GSO_*`, and the bit beside a kind whose first segment alone has CWR.
+/// `VIRTIO_NET_HDR_GSO_*`. The bit for segments of which the first alone has CWR is not among them: nobody has offered to take such.
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
-const GSO_ECN: u8 = 0x80;
 
 /// Bytes of an IPv6 header without extensions.
 const IPV6_HEADER_LEN: usize = 40;
@@ -52,6 +51,8 @@ pub struct Train {
     pub header_len: usize,
     /// Payload bytes of each segment but the last.
     pub segment_bytes: usize,
+    /// Whether they are of IPv4.
+    pub is_v4: bool,
 }
 
 /// Where a packet's transport begins, and whether it is TCP.
@@ -141,7 +142,7 @@ impl VnetHeader {
                 return Err(LIE);
             }
         }
-        let is_v4 = match self.gso_type & !GSO_ECN {
+        let is_v4 = match self.gso_type {
             GSO_NONE => {
                 let train = None;
                 return Ok(Described { checksum, train });
@@ -166,6 +167,7 @@ impl VnetHeader {
         let train = (segment_bytes < data).then_some(Train {
             header_len,
             segment_bytes,
+            is_v4,
         });
         Ok(Described { checksum, train })
     }
@@ -228,10 +230,10 @@ impl Transport {
         }
     }
 
-    /// Whether the TCP flags are such that several segments can have them: no SYN, RST or URG, and an ACK.
+    /// Whether the TCP flags are such that several segments can have them: no SYN or RST, and an ACK.
     fn carries_data_alone(self, front: &[u8]) -> bool {
         use tcp::TcpFlags;
-        let never = TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::URG.0;
+        let never = TcpFlags::SYN.0 | TcpFlags::RST.0;
         let flags = front.get(self.start + 13).copied().unwrap_or(never);
         flags & never == 0 && flags & TcpFlags::ACK.0 != 0
     }

@@ -8,7 +8,7 @@ use braidnet_message::{Checksum, Message, Run};
 use braidnet_stream::Context;
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
-use braidnet_wire::tcp::{self, HeaderWords, Layout, PROTOCOL, TcpHeader};
+use braidnet_wire::tcp::{self, HeaderWords, Layout, PROTOCOL, TcpFlags, TcpHeader};
 
 /// Room that must be left in front of a segment's payload for the headers of all modules: Ethernet, IPv6, and TCP with
 /// all its options, rounded up to a cache line.
@@ -139,11 +139,12 @@ impl Tcp {
         };
         tcp::emit(&header, source, destination, room);
         match self.offload {
-            Offload::Segments => {
+            // Devices clear CWR in all segments but the first, as the classic kind of marks has it; a count (RFC 9768 §3.2.2) needs it in all.
+            Offload::Segments if !header.flags.contains(TcpFlags::CWR) => {
                 tcp::partly_seal(room, pseudo_header(&tuple, len));
                 message.set_checksum(Checksum::Partial);
             }
-            Offload::Nothing | Offload::Checksums => {
+            Offload::Nothing | Offload::Checksums | Offload::Segments => {
                 tcp::put_sum(room, pseudo_header(&tuple, 0));
             }
             Offload::LeftOut => {}

@@ -247,7 +247,7 @@ impl Sink<Segment> for Deliver<'_, '_> {
         message.set_connection(self.id.0);
         message.set_position(*self.delivered);
         // A train ends here: what goes up is a part of the stream.
-        message.set_segment_bytes(0);
+        message.clear_segmentation();
         *self.delivered += len as u64;
         self.cx.up(message);
     }

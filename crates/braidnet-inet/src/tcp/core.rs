@@ -471,7 +471,14 @@ fn take_apart(train: &mut Message, cx: &mut Context<'_>) -> Option<Message> {
     let mut arrival = train.note::<Arrival>();
     let first = &mut train.note_mut::<Arrival>().header.flags;
     first.0 &= !(TcpFlags::PSH.0 | TcpFlags::FIN.0);
-    arrival.header.seq += train.len() as u32;
+    let passed = train.len();
+    arrival.header.seq += passed as u32;
+    // The urgent mark stays where it is (RFC 9293 §3.8.5).
+    let urgent = usize::from(arrival.header.urgent).checked_sub(passed);
+    match urgent.filter(|left| *left > 0) {
+        Some(left) => arrival.header.urgent = left as u16,
+        None => arrival.header.flags.0 &= !TcpFlags::URG.0,
+    }
     rest.set_note(arrival);
     Some(rest)
 }

@@ -189,10 +189,13 @@ proptest! {
         blocks in proptest::collection::vec(
             (proptest::collection::vec(any::<u8>(), 0..40), any::<bool>()), 1..5),
         shared: bool,
+        offload in prop::sample::select(vec![Offload::Nothing, Offload::Checksums, Offload::Segments]),
+        headroom in 0usize..=64,
+        came_partial: bool,
     ) {
-        let mut stack = stack();
+        let mut stack = Stack::new(ip_interface().offloading(offload));
         let mut messages = blocks.iter().map(|(bytes, summed)| {
-            let mut message = stack.pool().allocate(64, 64).unwrap();
+            let mut message = stack.pool().allocate(headroom, 64).unwrap();
             if *summed {
                 assert_eq!(message.extend_from_slice_summed(bytes), bytes.len());
             } else {
@@ -204,6 +207,9 @@ proptest! {
         messages.for_each(|block| message.push_continuation(block));
         let kept = shared.then(|| message.share(stack.pool()).unwrap());
         message.set_note(UdpFlow { tuple: FLOW });
+        if came_partial {
+            message.set_checksum(Checksum::Partial);
+        }
         let udp = stack.inet.layout.udp;
         let sent = stack.send(udp, message);
         drop(kept);

@@ -78,6 +78,7 @@ fn what_is_said_of_a_packet_that_leaves_is_understood_when_it_arrives() {
             let train = (segment_bytes != 0).then_some(Train {
                 header_len: front.len(),
                 segment_bytes,
+                is_v4: version == 4,
             });
             let checksum = Checksum::Partial;
             assert_eq!(described, Described { checksum, train }, "{said:?}");
@@ -206,6 +207,13 @@ fn class_43_what_a_packet_does_not_bear_out_is_a_lie() {
             "datagrams of UDP",
             VnetHeader {
                 gso_type: 5,
+                ..honest
+            },
+        ),
+        (
+            "segments of which the first alone has CWR",
+            VnetHeader {
+                gso_type: GSO_TCPV4 | 0x80,
                 ..honest
             },
         ),
