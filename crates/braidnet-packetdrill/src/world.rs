@@ -215,21 +215,24 @@ impl World {
         }
         let must_not = flags & libc::MSG_DONTWAIT != 0;
         let more = flags & libc::MSG_MORE != 0;
-        let mut left = bytes;
+        let (mut left, mut begins) = (bytes, None);
         let result = self.blocking(fd, (Readiness::WRITABLE, must_not), |state, socket| {
+            // A connection that begins by it is waited for, too, though all has left with the SYN.
+            let begins = *begins.get_or_insert_with(|| state.sockets.peer_address(socket).is_err());
             loop {
                 let sent = match more {
                     true => state.sockets.send_more(socket, left)?,
                     false => state.sockets.send(socket, left)?,
                 };
                 left = left.get(sent..).unwrap_or_default();
-                if left.is_empty() {
+                if left.is_empty() && (sent == 0 || !begins) {
                     return Ok(());
                 }
             }
         });
         match (result, bytes.len() - left.len()) {
             (Err(error), 0) => Err(error),
+            (Err(error), _) if begins == Some(true) && error != Errno(libc::EAGAIN) => Err(error),
             (_, sent) => Ok(sent),
         }
     }
@@ -247,27 +250,32 @@ impl World {
             return self.send(fd, bytes, flags);
         }
         let (flags, to) = (flags & !libc::MSG_FASTOPEN, address::read(address)?);
-        let begun = self.with(|state| {
+        let (mut sent, must_not) = self.with(|state| {
             let socket = state.socket(fd)?;
             let must_not = flags & libc::MSG_DONTWAIT != 0 || state.is_nonblocking(fd);
             match state.sockets.connect_with(socket, to, bytes) {
-                Ok(sent) => Ok(Some(sent)),
-                Err(SocketError::InProgress) if !must_not => Ok(None),
+                Ok(sent) => Ok((sent, must_not)),
+                Err(SocketError::InProgress) if !must_not => Ok((0, must_not)),
                 Err(error) => Err(error.into()),
             }
         })?;
-        if let Some(sent) = begun {
-            self.note_lent(fd, sent, flags)?;
-            return Ok(sent);
-        }
-        let wanted = (Readiness::WRITABLE, false);
-        self.blocking(fd, wanted, |state, socket| {
-            match state.sockets.connect(socket, to) {
-                Err(SocketError::Already) => Err(SocketError::InProgress),
-                result => result,
+        if !must_not {
+            let wanted = (Readiness::WRITABLE, false);
+            self.blocking(fd, wanted, |state, socket| {
+                match state.sockets.connect(socket, to) {
+                    Err(SocketError::Already) => Err(SocketError::InProgress),
+                    // It was open before.
+                    Err(SocketError::Connected) => Ok(()),
+                    result => result,
+                }
+            })?;
+            let rest = bytes.get(sent..).unwrap_or_default();
+            if !rest.is_empty() {
+                sent += self.send_all(fd, rest, flags & !libc::MSG_ZEROCOPY)?;
             }
-        })?;
-        self.send(fd, bytes, flags)
+        }
+        self.note_lent(fd, sent, flags)?;
+        Ok(sent)
     }
 
     pub(crate) fn fcntl(&self, fd: i32, command: i32, argument: usize) -> Answer {

@@ -17,7 +17,7 @@ pub enum Verb {
     Connected = 1,
     /// Up: the connection that was asked for with [`Verb::Connect`] is being opened, and this is its number; `tuple` is
     /// set. If it was asked for [with data](Control::HELD_WITH_DATA), `value` is the number of bytes that may be sent before it begins, and `detail`
-    /// the largest segment in bytes, with [`Control::GOES_WITH_SYN`] if data travel with the SYN.
+    /// the largest segment in bytes, so far as the server is known, with [`Control::GOES_WITH_SYN`] if data travel with the SYN.
     Opening = 5,
     /// Up: `value` more bytes may be sent. Told in quarters of the send buffer: once all is acknowledged, up to a quarter of
     /// what [`Verb::Connected`] gave may stay untold.

@@ -12,7 +12,7 @@ use braidnet_wire::time::{Duration, Instant};
 /// The segment size to send with if the peer names none (RFC 9293 §3.7.1, MUST-15).
 const DEFAULT_MSS: u16 = 536;
 /// The least that a peer's MSS option counts for; see `docs/rfc-departures.md`.
-const LEAST_MSS: u16 = 88;
+pub(crate) const LEAST_MSS: u16 = 88;
 /// Bytes that timestamps take from each segment (RFC 7323 appendix A).
 pub(crate) const TIMESTAMPS_BYTES: u32 = 12;
 

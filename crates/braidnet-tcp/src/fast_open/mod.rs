@@ -16,7 +16,7 @@ mod tests;
 
 pub use cookie::{CookieKeys, Freshness};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, LEAST_MSS};
 use crate::path::FIXED_HEADERS;
 use crate::sender::Sender;
 use crate::state::State;
@@ -108,7 +108,7 @@ impl FromStr for FastOpen {
 pub struct KnownServer {
     /// The cookie that it has given.
     pub cookie: FastOpenCookie,
-    /// The largest segment that it takes, in bytes.
+    /// The largest segment that it takes, in bytes: 88 at least, whatever it has said.
     pub mss: u16,
 }
 
@@ -282,7 +282,7 @@ impl Connection {
         };
         let cookie = answer.fast_open().filter(|cookie| !cookie.is_request());
         let mss = match answer.has(TcpHeader::HAS_MSS) {
-            true => answer.mss,
+            true => answer.mss.max(LEAST_MSS),
             false => DEFAULT_MSS,
         };
         // A cookie that brought no data was not refused, so far as anybody can know: a server says nothing of a good one (RFC 7413 §4.2.2).

@@ -137,6 +137,18 @@ fn a_client_that_knows_nothing_asks_and_sends_its_data_afterwards() {
 }
 
 #[test]
+fn a_server_that_names_hardly_any_segment_size_is_known_for_the_least() {
+    for (named, kept) in [(0, 88), (87, 88), (89, 89)] {
+        let (mut host, _) = client(&plain(), None, b"hello");
+        let mut answer = syn_ack(0, Some(cookie()));
+        answer.header.mss = named;
+        host.arrive(&answer);
+        let opened = host.end.tcb.take_fast_opened().unwrap();
+        assert_eq!(opened.learned.map(|learned| learned.mss), Some(kept));
+    }
+}
+
+#[test]
 fn a_client_that_knows_a_cookie_sends_a_segment_of_data_with_it() {
     // The MSS that it knows counts, its own, and the options of the SYN.
     let rows = [(1200, 1200 - 16), (9000, 1460 - 16), (80, 80 - 16)];

@@ -154,10 +154,11 @@ impl Shared {
         })
     }
 
-    /// [`Sockets::connect_with`]: where the bytes travel with the SYN it does not block, and else until they are sent behind the handshake.
+    /// [`Sockets::connect_with`], blocking until the connection is established or has failed, and what has not travelled with the SYN is taken;
+    /// how many bytes are.
     ///
     /// # Errors
-    /// As that, and [`SocketError::WouldBlock`] if `at_most` has passed first.
+    /// As that, and [`SocketError::WouldBlock`] if `at_most` has passed first: it goes on being opened.
     pub fn connect_with(
         &self,
         socket: Socket,
@@ -165,15 +166,20 @@ impl Shared {
         bytes: &[u8],
         at_most: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        match self.with(|sockets| sockets.connect_with(socket, to, bytes)) {
-            Err(SocketError::InProgress) => {}
-            result => return result,
-        }
+        let sent = match self.with(|sockets| sockets.connect_with(socket, to, bytes)) {
+            Err(SocketError::InProgress) => 0,
+            result => result?,
+        };
         self.blocking(at_most, |sockets| match sockets.connect(socket, to) {
             Err(SocketError::Already) => Err(SocketError::WouldBlock),
+            // It was open before.
+            Err(SocketError::Connected) => Ok(()),
             result => result,
         })?;
-        self.send(socket, bytes, at_most)
+        match bytes.get(sent..) {
+            Some(rest) if !rest.is_empty() => Ok(sent + self.send(socket, rest, at_most)?),
+            _ => Ok(sent),
+        }
     }
 
     /// [`Sockets::recv`], blocking until something has come or nothing more will.

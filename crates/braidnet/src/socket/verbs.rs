@@ -138,9 +138,10 @@ impl Sockets {
         self.begin(socket, to, None).map(|_| ())
     }
 
-    /// The same with bytes that travel with the SYN (`MSG_FASTOPEN`; RFC 7413), as many as there is room for: how many, and that the
-    /// connection is being opened. As on Linux, none are taken where they could not, which is so until the server is known to take
-    /// such, and the answer is [`SocketError::InProgress`]: they are to be [sent](Sockets::send) once it is open. Asked again then, it sends.
+    /// The same with bytes that travel with the SYN (`MSG_FASTOPEN`; RFC 7413), as many as it has room for: how many, and that the
+    /// connection is being opened. As on Linux, the rest is to be [sent](Sockets::send) once it is open, and none are taken where they could
+    /// not travel so, which is so until the server is known to take such: then the answer is [`SocketError::InProgress`]. Asked again
+    /// once it is open, it sends.
     ///
     /// # Errors
     /// As said, and as [`connect`](Sockets::connect).
@@ -235,7 +236,7 @@ impl Sockets {
     /// # Errors
     /// [`SocketError::WouldBlock`] if there is room for none; what has befallen the connection, the first time, then
     /// [`SocketError::BrokenPipe`]. [`SocketError::InProgress`] if a connection begins by it that has [waited](SocketOption::FastOpenConnect) for
-    /// data, and none are taken.
+    /// data, and none are taken; else as many are as travel with the SYN.
     pub fn send(&mut self, socket: Socket, bytes: &[u8]) -> Result<usize, SocketError> {
         self.write(socket, bytes, false)
     }

@@ -9,6 +9,9 @@ use braidnet_tcp::Setting;
 use braidnet_wire::address::{Address, Tuple};
 use core::net::{IpAddr, SocketAddr};
 
+/// Most bytes that a SYN's options take of its segment (RFC 9293 §3.1). Which there will be is not known before it leaves.
+const SYN_OPTIONS_MAX: usize = 40;
+
 /// What a connection begins with.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Opening<'a> {
@@ -22,7 +25,7 @@ pub(crate) struct Opening<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct FirstData<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Only if they travel with the SYN.
+    /// Only what travels with the SYN.
     pub(crate) with_syn_only: bool,
 }
 
@@ -157,7 +160,10 @@ impl Stack {
             Setting::SendBuffer(bytes) => Some(*bytes as usize),
             _ => None,
         });
-        let space = buffers.fold(beginning.space, usize::min);
+        let mut space = buffers.fold(beginning.space, usize::min);
+        if data.with_syn_only {
+            space = space.min(beginning.mss.saturating_sub(SYN_OPTIONS_MAX));
+        }
         let bytes = &data.bytes[..data.bytes.len().min(space)];
         let down = &mut self.down;
         let pool = self.cluster.pool();

@@ -224,19 +224,23 @@ impl Tcp {
             return opening;
         };
         let (tuple, tcb) = (connection.tuple, &mut connection.tcb);
-        let mut detail = tcb.mss();
+        let mut mss = tcb.mss();
+        let mut goes_with_syn = 0;
         if self.config.engine.fast_open.connects() {
             if self.servers.is_refusing(&tuple, cx.now()) {
                 cx.count(FAST_OPEN_PAUSED, 1);
             } else {
                 let known = self.servers.find(&tuple, cx.now());
-                if known.is_some() {
-                    detail |= Control::GOES_WITH_SYN;
+                if let Some(known) = known {
+                    mss = mss.min(known.mss.into());
+                    goes_with_syn = Control::GOES_WITH_SYN;
                 }
                 tcb.ask_fast_open(known);
             }
         }
-        opening.value(u64::from(tcb.send_space())).detail(detail)
+        opening
+            .value(u64::from(tcb.send_space()))
+            .detail(mss | goes_with_syn)
     }
 
     /// What an attempt to open fast was good for, if that is known now.

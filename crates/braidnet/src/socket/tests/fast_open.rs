@@ -69,22 +69,77 @@ fn a_connection_that_waits_for_data_begins_with_them() {
         Err(SocketError::Invalid)
     );
     // What is set meanwhile counts.
-    let small = SocketOption::SendBuffer(2_000);
+    let small = SocketOption::SendBuffer(1_000);
     pair.client.set_option(call, small).unwrap();
-    assert_eq!(pair.client.send(call, &[7; 9_000]), Ok(2_000));
+    assert_eq!(pair.client.send(call, &[7; 9_000]), Ok(1_000));
     pair.client.turn(pair.now);
     pair.server.turn(pair.now);
     // The handshake is not over.
     let (answer, _) = pair.server.accept(listener).unwrap();
     let mut to = [0; 9_000];
-    let heard = pair.server.recv(answer, &mut to).unwrap();
-    assert!(heard > 1_000, "{heard} with the SYN");
+    assert_eq!(pair.server.recv(answer, &mut to), Ok(1_000));
     pair.settle();
-    assert_eq!(pair.server.recv(answer, &mut to), Ok(2_000 - heard));
     assert_eq!(pair.client.send(call, b"more"), Ok(4));
     assert_eq!(pair.client.connect(call, server_at()), Ok(()));
     pair.settle();
     assert_eq!(pair.server.recv(answer, &mut to), Ok(4));
+}
+
+/// What the SYN does not carry is not taken.
+#[test]
+fn what_is_taken_travels_with_the_syn() {
+    for waits in [false, true] {
+        let mut pair = pair(|_| {});
+        let listener = pair.listener(4);
+        acquaint(&mut pair, listener);
+        let bytes = [7; 9_000];
+        let call = waiting(&mut pair);
+        let taken = match waits {
+            true => {
+                assert_eq!(pair.client.connect(call, server_at()), Ok(()));
+                pair.client.send(call, &bytes)
+            }
+            false => pair.client.connect_with(call, server_at(), &bytes),
+        };
+        let taken = taken.unwrap();
+        assert!((1_400..1_460).contains(&taken), "{taken}");
+        let more = pair.client.send(call, &bytes[taken..]);
+        assert_eq!(more, Err(SocketError::WouldBlock));
+        pair.client.turn(pair.now);
+        pair.server.turn(pair.now);
+        // The handshake is not over.
+        let (answer, _) = pair.server.accept(listener).unwrap();
+        assert_eq!(pair.server.recv(answer, &mut [0; 9_000]), Ok(taken));
+        pair.settle();
+        assert_eq!(pair.client.send(call, &bytes[taken..]), Ok(9_000 - taken));
+    }
+}
+
+/// Who blocks is told once the handshake is over, and then all is taken.
+#[test]
+fn who_may_block_sends_the_rest_behind_the_handshake() {
+    let mut pair = pair(|_| {});
+    let listener = pair.listener(4);
+    acquaint(&mut pair, listener);
+    let Pair {
+        client,
+        mut server,
+        now,
+    } = pair;
+    let shared = Shared::new(client);
+    let call = shared.with(Sockets::socket).unwrap();
+    let bytes = [7; 9_000];
+    let sent = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| shared.connect_with(call, server_at(), &bytes, None));
+        while !sending.is_finished() {
+            shared.with(|sockets| sockets.turn(now));
+            server.turn(now);
+        }
+        sending.join().expect("no panic")
+    });
+    assert_eq!(sent, Ok(9_000));
+    let again = shared.connect_with(call, server_at(), b"again", None);
+    assert_eq!(again, Err(SocketError::Connected));
 }
 
 #[test]
