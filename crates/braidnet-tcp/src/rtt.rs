@@ -19,9 +19,11 @@ pub(crate) struct Rtt {
     shortest: [u64; 2],
     /// When this period began.
     period: Instant,
-    /// How long after the last ACK the tail is probed (RFC 8985 §7.2), with one segment in flight and with more; none where the timeout
-    /// comes first.
-    tail_probe: [Option<u64>; 2],
+    /// How long after the last ACK the tail is probed (RFC 8985 §7.2), with one segment in flight and with more; [`NEVER`] where the
+    /// timeout comes first.
+    tail_probe: [u64; 2],
+    /// No probe of the tail goes sooner: a clock that moves in steps may see two round trips a step apart.
+    least_probe: u64,
     /// Something was measured since the tail was last probed.
     measured: bool,
 }
@@ -32,6 +34,8 @@ const PERIOD: Duration = Duration::from_secs(150);
 const MAX_ACK_DELAY: u64 = 200_000_000;
 /// No probe of the tail goes sooner: a peer's processor may be busy for so long.
 const LEAST_PROBE: u64 = 2_000_000;
+/// The tail is not probed.
+const NEVER: u64 = u64::MAX;
 
 /// RTO after a lost SYN once data flows (RFC 6298 §5.7).
 const RTO_AFTER_LOST_SYN: u64 = 3_000_000_000;
@@ -41,16 +45,18 @@ impl Rtt {
         // A bound of at least 1 ms keeps timers from firing at once; the upper bound lies no lower than the lower one.
         let min_rto = nanos(config.min_rto).max(1_000_000);
         let max_rto = nanos(config.max_rto).max(min_rto);
+        let granularity = nanos(config.clock_granularity);
         Rtt {
             rto: nanos(config.initial_rto).clamp(min_rto, max_rto),
             srtt: 0,
             rttvar: 0,
             min_rto,
             max_rto,
-            granularity: nanos(config.clock_granularity),
+            granularity,
             shortest: [u64::MAX; 2],
             period: Instant::ZERO,
-            tail_probe: [None; 2],
+            tail_probe: [NEVER; 2],
+            least_probe: granularity.saturating_mul(2).max(LEAST_PROBE),
             measured: false,
         }
     }
@@ -78,10 +84,8 @@ impl Rtt {
         // `new` has seen to it that the bounds are in order.
         let rto = self.srtt.saturating_add(variance);
         self.rto = rto.max(self.min_rto).min(self.max_rto);
-        // A clock that moves in steps may see two round trips a step apart.
-        let least = self.granularity.saturating_mul(2).max(LEAST_PROBE);
-        let two = self.srtt.saturating_mul(2).max(least);
-        let before = |probe: u64| Some(probe).filter(|probe| *probe < self.rto);
+        let two = self.srtt.saturating_mul(2).max(self.least_probe);
+        let before = |probe: u64| if probe < self.rto { probe } else { NEVER };
         self.tail_probe = [before(two.saturating_add(MAX_ACK_DELAY)), before(two)];
     }
 
@@ -107,7 +111,8 @@ impl Rtt {
     /// How long after the last ACK the tail is probed, with one segment in flight or with more; `None` where the timeout comes first.
     #[inline]
     pub(crate) fn tail_probe(&self, several: bool) -> Option<u64> {
-        self.tail_probe[usize::from(several)]
+        let probe = self.tail_probe[usize::from(several)];
+        (probe != NEVER).then_some(probe)
     }
 
     /// The tail is probed: not again before something is measured (RFC 8985 §7.3), lest probes keep the timeout from learning.
