@@ -3,7 +3,7 @@
 use crate::case::HostCase;
 #[cfg(test)]
 use crate::law::Law;
-use braidnet::tcp::{Config, CongestionControl, EcnMode, PathProbing, Status};
+use braidnet::tcp::{Config, CongestionControl, EcnMode, PathProbing, TcpInfo};
 use braidnet::wire::checksum::Sum;
 use braidnet::wire::ipv4;
 use braidnet::wire::tcp::{self, TcpFlags, TcpHeader};
@@ -95,7 +95,7 @@ impl Fault {
     }
 
     /// Changes a packet that arrives for a connection that stands like this.
-    pub(crate) fn on_arrival(self, packet: &[u8], stands: Option<&Status>) -> Vec<u8> {
+    pub(crate) fn on_arrival(self, packet: &[u8], stands: Option<&TcpInfo>) -> Vec<u8> {
         let Some((_, header, len)) = crate::trace::parse(packet) else {
             return packet.to_vec();
         };

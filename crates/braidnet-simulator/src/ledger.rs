@@ -8,7 +8,7 @@ use crate::checkers;
 use crate::checkers::{acknowledgment, congestion, ecn, reduction, timeout, window};
 use crate::law::Verdict;
 use braidnet::Instant;
-use braidnet::tcp::Status;
+use braidnet::tcp::TcpInfo;
 use braidnet::wire::address::Tuple;
 use braidnet::wire::seq::SeqNumber;
 use braidnet::wire::tcp::{TcpFlags, TcpHeader};
@@ -58,7 +58,7 @@ pub(crate) struct Life {
     /// Something of an older life lay in its window by chance (RFC 9293 §3.4.3: what the quiet time is there for).
     pub(crate) is_tainted: bool,
     /// How it stood when it was last looked at.
-    pub(crate) last: Option<Status>,
+    pub(crate) last: Option<TcpInfo>,
     pub(crate) window: window::Account,
     pub(crate) congestion: congestion::Account,
     pub(crate) reduction: reduction::Account,
@@ -117,8 +117,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) tuple: Tuple,
     pub(crate) fed: Vec<Seen>,
     pub(crate) sent: Vec<Seen>,
-    pub(crate) before: Option<Status>,
-    pub(crate) after: Option<Status>,
+    pub(crate) before: Option<TcpInfo>,
+    pub(crate) after: Option<TcpInfo>,
     /// Segments of any connection that were fed in this turn, and one for what applications asked for: where it is one segment, what
     /// changed it has changed.
     pub(crate) causes: usize,
@@ -257,7 +257,7 @@ impl Ledger {
             life.window = window::Account::default();
         }
         if let Some(after) = visit.after {
-            let goes_back = |before: Status| after.rcv_nxt.is_before(before.rcv_nxt);
+            let goes_back = |before: TcpInfo| after.rcv_nxt.is_before(before.rcv_nxt);
             let is_back = life.was_there && visit.before.is_none_or(goes_back);
             if is_back || (life.is_reset && after.state.is_synchronized()) {
                 life.begin_again();

@@ -14,7 +14,7 @@ use braidnet::device::{Capabilities, Device, QueuePair, memory};
 use braidnet::inet::tcp::Listening;
 use braidnet::message::{Arena, Pool, Run};
 use braidnet::stream::Next;
-use braidnet::tcp::{State, Status};
+use braidnet::tcp::{State, TcpInfo};
 use braidnet::wire::address::{Address, Tuple};
 use braidnet::{Duration, Event, Instant, Secrets, Stack, StackConfig};
 use std::collections::{HashMap, VecDeque};
@@ -324,7 +324,7 @@ impl Station {
         shared: &mut Shared,
         (causes, is_prompted): (usize, bool),
         (fed, sent): (Vec<Seen>, Vec<Seen>),
-        before: HashMap<Tuple, Option<Status>>,
+        before: HashMap<Tuple, Option<TcpInfo>>,
     ) -> Verdict {
         let mut tuples: Vec<Tuple> = Vec::new();
         for seen in fed.iter().chain(&sent) {
@@ -358,7 +358,7 @@ impl Station {
                 ends: &[],
             };
             let opens = |seen: &Seen| {
-                let is_taken = |after: Status| {
+                let is_taken = |after: TcpInfo| {
                     after.state == State::SynReceived && after.rcv_nxt == seen.header.seq + 1
                 };
                 seen.birth == FORGED && visit.after.is_some_and(is_taken)

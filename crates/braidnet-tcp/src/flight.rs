@@ -275,7 +275,6 @@ impl Flight {
     }
 
     /// Octets that are selectively acknowledged.
-    #[cfg(test)]
     pub(crate) fn arrived(&self) -> u32 {
         self.arrived
     }

@@ -43,6 +43,7 @@ mod flight;
 mod growth;
 #[cfg(test)]
 mod hostile;
+mod info;
 pub mod isn;
 #[cfg(test)]
 mod loopback;
@@ -75,13 +76,14 @@ pub use cookie::{Redeemed, SynCookie};
 pub use fast_open::{
     CookieKeys, FastOpen, FastOpened, Freshness, KnownServer, SynFate, UnknownFastOpen,
 };
+pub use info::{CongestionPhase, EcnAgreed, TcpInfo};
 pub use output::{Outlet, Transmit};
 pub use path::{Heard, Report};
 pub use reasons::DropReason;
 pub use reset::{Listen, listen, reset_for};
 pub use setting::Setting;
 pub use state::State;
-pub use tcb::{Status, Tcb};
+pub use tcb::Tcb;
 
 /// A received segment's data, or what is left of it. Dropping it lets go of the data.
 pub trait Payload {

@@ -149,8 +149,17 @@ impl<P: Payload> Receiver<P> {
         self.in_order
     }
 
+    /// The peer's segment size, as far as seen.
+    pub(crate) fn rcv_mss(&self) -> u32 {
+        self.rcv_mss
+    }
+
+    /// By how much our window is shifted.
+    pub(crate) fn rcv_wind_shift(&self) -> u8 {
+        self.rcv_wind_shift
+    }
+
     /// Most bytes that may be announced at once.
-    #[cfg(test)]
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
     }

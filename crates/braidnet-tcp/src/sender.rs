@@ -164,6 +164,11 @@ impl Sender {
         self.snd_end - u32::from(self.fin_queued)
     }
 
+    /// When data last left.
+    pub(crate) fn last_sent(&self) -> Instant {
+        self.last_sent
+    }
+
     /// Whether our FIN has been sent and acknowledged.
     pub(crate) fn is_fin_acked(&self) -> bool {
         self.fin_queued && self.snd_una == self.snd_end
@@ -185,6 +190,10 @@ impl Sender {
         let least = if in_use { self.send_buffer_bytes } else { 0 };
         self.send_buffer_bytes = bytes.max(least);
         self.send_buffer_max_bytes = 0;
+    }
+
+    pub(crate) fn send_buffer_bytes(&self) -> u32 {
+        self.send_buffer_bytes
     }
 
     /// Lets the buffer follow the congestion window: by how many bytes it has grown.

@@ -295,36 +295,6 @@ impl<P: Payload> Tcb<P> {
         self.connection.smss
     }
 
-    /// STATUS (RFC 9293 §3.10.6).
-    pub fn status(&self) -> Status {
-        let (connection, sender, receiver) = (&self.connection, &self.sender, &self.receiver);
-        Status {
-            state: connection.state,
-            snd_una: sender.snd_una,
-            snd_nxt: sender.snd_nxt,
-            snd_wnd: sender.snd_wnd,
-            unsent_bytes: sender.unsent(),
-            rcv_nxt: receiver.rcv_nxt,
-            rcv_wnd: receiver.rcv_wnd(),
-            unread_bytes: receiver.buffered(),
-            out_of_order_bytes: receiver.reassembly.bytes() as u32,
-            out_of_order_segments: receiver.reassembly.segments() as u32,
-            flight_pieces: sender.flight.pieces() as u32,
-            smss: connection.smss,
-            cwnd: sender.congestion.cwnd(),
-            ssthresh: sender.congestion.ssthresh(),
-            pipe: sender.pipe(),
-            srtt: Duration::from_nanos(sender.rtt.srtt()),
-            rttvar: Duration::from_nanos(sender.rtt.rttvar()),
-            rto: Duration::from_nanos(sender.rtt.rto()),
-            timestamps: connection.timestamps,
-            sack: connection.sack,
-            snd_wind_shift: sender.snd_wind_shift,
-            recovering: sender.is_recovering(),
-            probing_tail: sender.is_probing_tail(),
-        }
-    }
-
     /// The connection is over.
     pub(crate) fn end(&mut self, events: &mut Events) {
         self.connection.state = State::Closed;
@@ -361,55 +331,4 @@ impl<P: Payload> Tcb<P> {
             "something is in flight and no timer runs"
         );
     }
-}
-
-/// A connection's variables, in the RFCs' words.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Status {
-    /// The state of RFC 9293 §3.3.2.
-    pub state: State,
-    /// SND.UNA: the oldest sequence number not acknowledged.
-    pub snd_una: SeqNumber,
-    /// SND.NXT: the next sequence number to send.
-    pub snd_nxt: SeqNumber,
-    /// SND.WND in bytes, scaled.
-    pub snd_wnd: u32,
-    /// Sequence numbers that wait to be sent for the first time.
-    pub unsent_bytes: u32,
-    /// RCV.NXT: the next sequence number expected.
-    pub rcv_nxt: SeqNumber,
-    /// RCV.WND in bytes, as announced.
-    pub rcv_wnd: u32,
-    /// Bytes delivered and not yet taken by the application.
-    pub unread_bytes: u32,
-    /// Bytes kept out of order.
-    pub out_of_order_bytes: u32,
-    /// Segments in which these came, at most [`Config::reassembly_segments`].
-    pub out_of_order_segments: u32,
-    /// Pieces in which what is on its way is told apart, at most [`Config::flight_pieces`].
-    pub flight_pieces: u32,
-    /// Payload bytes in a full segment that we send.
-    pub smss: u32,
-    /// Congestion window in bytes (RFC 5681 §2).
-    pub cwnd: u32,
-    /// Slow start threshold in bytes (RFC 5681 §2).
-    pub ssthresh: u32,
-    /// Bytes thought to be in the network (RFC 6675 §2).
-    pub pipe: u32,
-    /// Smoothed round-trip time (RFC 6298 §2); zero before the first measurement.
-    pub srtt: Duration,
-    /// Its variation.
-    pub rttvar: Duration,
-    /// Retransmission timeout, with its backoff.
-    pub rto: Duration,
-    /// Whether timestamps are in use (RFC 7323 §3).
-    pub timestamps: bool,
-    /// Whether selective acknowledgment is in use (RFC 2018).
-    pub sack: bool,
-    /// The shift of the peer's window (RFC 7323 §2).
-    pub snd_wind_shift: u8,
-    /// Whether lost segments are being repaired.
-    pub recovering: bool,
-    /// Whether a probe of the tail (RFC 8985 §7) is to be sent, or has not been answered: one segment more than `cwnd` may be in flight.
-    pub probing_tail: bool,
 }

@@ -163,6 +163,7 @@ impl End {
         };
         let mut out = Vec::new();
         let (due, before) = (self.tcb.is_transmit_due(), self.tcb.status());
+        crate::info::tests::check(&before);
         let deadline = self.tcb.deadline();
         while self.tcb.transmit(now, &mut trains) {
             let (train, first) = trains.sent.take().expect("it was transmitted");

@@ -37,6 +37,7 @@ pub use braidnet_wire as wire;
 
 pub use braidnet_inet::LimitError;
 pub use braidnet_process::Architecture;
+pub use braidnet_tcp::TcpInfo;
 pub use braidnet_wire::time::{Duration, Instant};
 pub use config::{Secrets, StackConfig};
 pub use error::{

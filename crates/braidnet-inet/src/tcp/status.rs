@@ -2,19 +2,19 @@
 
 use super::table::Table;
 use braidnet_stream::State;
-use braidnet_tcp::Status;
+use braidnet_tcp::TcpInfo;
 use braidnet_wire::address::Tuple;
 
 /// Of the connection with this tuple, whose [hash](crate::flows::Flows::bucket_of) is this, in what TCP keeps in its bucket;
 /// `None` if there is none. Half-open ones and those in TIME-WAIT are connections too.
-pub fn status(state: &mut dyn State, hash: u64, tuple: &Tuple) -> Option<Status> {
+pub fn status(state: &mut dyn State, hash: u64, tuple: &Tuple) -> Option<TcpInfo> {
     let table = state.of::<Table>();
     let slot = table.find(hash, tuple)?;
     Some(table.connection(slot)?.tcb.status())
 }
 
 /// Of every connection in what TCP keeps in a bucket, appended to `all`.
-pub fn statuses(state: &mut dyn State, all: &mut Vec<(Tuple, Status)>) {
+pub fn statuses(state: &mut dyn State, all: &mut Vec<(Tuple, TcpInfo)>) {
     let connections = state.of::<Table>().connections();
     all.extend(connections.map(|connection| (connection.tuple, connection.tcb.status())));
 }

@@ -5,7 +5,7 @@
 
 use crate::law::{Law, Verdict, demand};
 use crate::ledger::{Life, Visit};
-use braidnet::tcp::{CongestionControl, State, Status};
+use braidnet::tcp::{CongestionControl, State, TcpInfo};
 use braidnet::wire::tcp::TcpFlags;
 
 /// How large the window ever was.
@@ -32,7 +32,7 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Verdict {
     flies(life, visit, (&before, &after))
 }
 
-fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
+fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&TcpInfo, &TcpInfo)) -> Verdict {
     // What leaves before the handshake is over is acknowledged with its end (RFC 7413 §4.2.2).
     let acked = match before.state.is_synchronized() || before.state == State::SynReceived {
         true => after.snd_una - before.snd_una,
@@ -48,7 +48,11 @@ fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)
     let follows_acks = visit.host.engine.congestion != CongestionControl::Bbr;
     let most = u64::from(largest) + u64::from(acked) + u64::from(after.smss);
     // RFC 5682 §2.1 step 2b: the first ACK after a timeout lets two new segments leave, beside all that was on its way then.
-    let asks = if before.recovering { 2 * after.smss } else { 0 };
+    let asks = if before.is_recovering() {
+        2 * after.smss
+    } else {
+        0
+    };
     let most = most.max(u64::from(outstanding) + u64::from(asks));
     demand(
         !follows_acks || u64::from(after.cwnd) <= most,
@@ -63,13 +67,13 @@ fn grows(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)
         },
     )?;
     // Where the cut turns out to have been needless, the window is as if what was acknowledged meanwhile had let it grow.
-    let meanwhile = if before.recovering { acked } else { 0 };
+    let meanwhile = if before.is_recovering() { acked } else { 0 };
     let known = life.congestion.largest.saturating_add(meanwhile).max(known);
     life.congestion.largest = known.max(after.cwnd);
     Ok(())
 }
 
-fn flies(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
+fn flies(life: &mut Life, visit: &Visit<'_>, (before, after): (&TcpInfo, &TcpInfo)) -> Verdict {
     let first_new = before.snd_nxt;
     let new = visit
         .sent

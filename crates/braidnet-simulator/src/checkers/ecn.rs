@@ -6,7 +6,7 @@
 
 use crate::law::{Law, Verdict, demand};
 use crate::ledger::{Life, Seen, Visit};
-use braidnet::tcp::{EcnMode, State, Status};
+use braidnet::tcp::{EcnMode, State, TcpInfo};
 use braidnet::wire::tcp::{TcpFlags, TcpHeader};
 
 /// Where counts of marks begin (RFC 9768 §3.2.1).
@@ -259,7 +259,7 @@ fn tells_at_once(life: &Life, visit: &Visit<'_>, (told, unanswered): (u32, u32))
 pub(crate) fn hears(
     life: &mut Life,
     visit: &Visit<'_>,
-    (before, after): (&Status, &Status),
+    (before, after): (&TcpInfo, &TcpInfo),
 ) -> bool {
     let possible = life.ecn.possible();
     let peer = life.peer.map(|(peer, _)| peer);

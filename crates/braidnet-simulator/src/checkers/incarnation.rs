@@ -3,7 +3,7 @@
 
 use crate::law::{Law, Verdict, demand};
 use crate::ledger::{Life, Seen, Visit};
-use braidnet::tcp::{State, Status};
+use braidnet::tcp::{State, TcpInfo};
 use braidnet::wire::tcp::TcpFlags;
 
 /// How many segments lay in the window by chance.
@@ -27,7 +27,7 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Result<u64, crate::la
 }
 
 /// By its numbers it could belong to this incarnation.
-fn could_pass(seen: &Seen, before: &Status) -> bool {
+fn could_pass(seen: &Seen, before: &TcpInfo) -> bool {
     let offset = seen.header.seq - before.rcv_nxt;
     let behind = before.rcv_nxt - seen.header.seq;
     let in_window = offset <= before.rcv_wnd || behind <= seen.octets();
@@ -36,13 +36,13 @@ fn could_pass(seen: &Seen, before: &Status) -> bool {
     in_window || renews
 }
 
-fn outside(visit: &Visit<'_>, seen: &Seen, before: &Status) -> Verdict {
+fn outside(visit: &Visit<'_>, seen: &Seen, before: &TcpInfo) -> Verdict {
     // TIME-WAIT ends by itself; that it does so in time is another law's.
     if before.state == State::TimeWait && visit.after.is_none() {
         return Ok(());
     }
     let same = visit.after.is_some_and(|after| {
-        let position = |status: &Status| {
+        let position = |status: &TcpInfo| {
             (
                 status.state,
                 status.rcv_nxt,

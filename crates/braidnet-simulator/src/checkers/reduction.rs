@@ -5,7 +5,7 @@
 use super::ecn;
 use crate::law::{Law, Verdict, Violation, demand};
 use crate::ledger::{Life, Seen, Visit};
-use braidnet::tcp::{CongestionControl, State, Status};
+use braidnet::tcp::{CongestionControl, State, TcpInfo};
 use braidnet::wire::seq::SeqNumber;
 use braidnet::wire::tcp::TcpFlags;
 
@@ -39,11 +39,11 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Result<bool, Violatio
         false => false,
     };
     let account = &mut life.reduction;
-    if before.smss != after.smss || after.recovering {
+    if before.smss != after.smss || after.is_recovering() {
         account.marked = None;
     }
     let is_cut = after.cwnd < before.cwnd || after.ssthresh < before.ssthresh.min(before.cwnd);
-    if is_cut || after.recovering {
+    if is_cut || after.is_recovering() {
         account.until = Some(after.snd_nxt);
     }
     Ok(must_cut)
@@ -52,7 +52,7 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Result<bool, Violatio
 fn cuts(
     life: &mut Life,
     visit: &Visit<'_>,
-    (before, after): (&Status, &Status),
+    (before, after): (&TcpInfo, &TcpInfo),
     hears: bool,
 ) -> Result<bool, Violation> {
     times_out(visit, (before, after))?;
@@ -63,7 +63,7 @@ fn cuts(
     heeds(life, visit, (before, after), hears)
 }
 
-fn note_probes(life: &mut Life, visit: &Visit<'_>, after: &Status) {
+fn note_probes(life: &mut Life, visit: &Visit<'_>, after: &TcpInfo) {
     let is_longer = |seen: &&Seen| seen.birth == life.id && seen.len > after.smss;
     let longest = visit.sent.iter().rfind(is_longer);
     let end = longest.map(|seen| seen.header.seq + seen.len);
@@ -71,7 +71,7 @@ fn note_probes(life: &mut Life, visit: &Visit<'_>, after: &Status) {
 }
 
 /// A timeout leaves one segment (RFC 5681 §3.1).
-fn times_out(visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
+fn times_out(visit: &Visit<'_>, (before, after): (&TcpInfo, &TcpInfo)) -> Verdict {
     let expired = after.rto > before.rto && visit.fed.is_empty() && after.snd_una == before.snd_una;
     let is_probe = before.snd_nxt == before.snd_una || after.snd_wnd == 0;
     demand(
@@ -88,7 +88,7 @@ fn times_out(visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict 
 }
 
 /// The threshold that congestion leads to at most.
-fn reduced(visit: &Visit<'_>, (before, after): (&Status, &Status)) -> u32 {
+fn reduced(visit: &Visit<'_>, (before, after): (&TcpInfo, &TcpInfo)) -> u32 {
     // What left in the same turn may have left before.
     let flight = u64::from(after.snd_nxt - before.snd_una);
     let window = u64::from(before.cwnd) + u64::from(after.snd_una - before.snd_una);
@@ -101,11 +101,11 @@ fn reduced(visit: &Visit<'_>, (before, after): (&Status, &Status)) -> u32 {
 }
 
 /// Where something lost is to be repaired, the window is cut first.
-fn loses(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
+fn loses(life: &mut Life, visit: &Visit<'_>, (before, after): (&TcpInfo, &TcpInfo)) -> Verdict {
     let account = &mut life.reduction;
     // What left into a window that has closed over it was thrown away, and is sent again (RFC 9293 §3.8.6.1).
     let is_shut = before.snd_wnd == 0 || after.snd_wnd == 0;
-    let begins = !before.recovering && after.recovering && !is_shut;
+    let begins = !before.is_recovering() && after.is_recovering() && !is_shut;
     let is_probe = account
         .probed
         .is_some_and(|end| before.snd_una.is_before(end));
@@ -137,7 +137,7 @@ fn loses(life: &mut Life, visit: &Visit<'_>, (before, after): (&Status, &Status)
 fn heeds(
     life: &mut Life,
     visit: &Visit<'_>,
-    (before, after): (&Status, &Status),
+    (before, after): (&TcpInfo, &TcpInfo),
     hears: bool,
 ) -> Result<bool, Violation> {
     let is_tainted = life.is_tainted;
@@ -145,7 +145,7 @@ fn heeds(
     account.until = account
         .until
         .filter(|until| after.snd_una.is_at_or_before(*until));
-    let is_cut = account.until.is_some() || before.recovering || after.recovering;
+    let is_cut = account.until.is_some() || before.is_recovering() || after.is_recovering();
     let most = reduced(visit, (before, after));
     let must_cut = hears && !is_cut && !is_tainted;
     if must_cut {
@@ -160,7 +160,7 @@ fn heeds(
         account.marked = (!visit.is_prompted).then_some((before.snd_nxt, most));
     }
     let fins = visit.sent.iter().any(|seen| seen.has(TcpFlags::FIN));
-    if let Some((end, most)) = account.marked.filter(|_| !after.recovering)
+    if let Some((end, most)) = account.marked.filter(|_| !after.is_recovering())
         && after.snd_una.is_at_or_after(end)
     {
         account.marked = None;

@@ -5,7 +5,7 @@ use crate::case::nanos;
 use crate::law::{Law, Verdict, demand};
 use crate::ledger::{Life, Visit};
 use braidnet::Instant;
-use braidnet::tcp::{Config, Status};
+use braidnet::tcp::{Config, TcpInfo};
 use braidnet::wire::tcp::TcpFlags;
 
 /// From when on a timeout counts, and the SYNs.
@@ -35,7 +35,7 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Verdict {
         life.timeout.since = Some(visit.clock);
         return Ok(());
     }
-    let flight = |status: &Status| status.snd_nxt - status.snd_una;
+    let flight = |status: &TcpInfo| status.snd_nxt - status.snd_una;
     let expired = after.rto > before.rto && visit.fed.is_empty() && after.snd_una == before.snd_una;
     if expired {
         doubles(visit, (&before, &after))?;
@@ -62,7 +62,7 @@ pub(crate) fn check(life: &mut Life, visit: &Visit<'_>) -> Verdict {
 }
 
 /// RTO <- SRTT + max (G, 4 RTTVAR) (§2.2, §2.3), in its bounds (§2.4, §2.5), doubled some times.
-fn value(visit: &Visit<'_>, after: &Status) -> Verdict {
+fn value(visit: &Visit<'_>, after: &TcpInfo) -> Verdict {
     let engine = &visit.host.engine;
     let (least, most) = bounds(engine);
     let rto = nanos(after.rto);
@@ -100,7 +100,7 @@ fn is_doubled(start: u64, rto: u64, most: u64) -> bool {
     value == rto
 }
 
-fn doubles(visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
+fn doubles(visit: &Visit<'_>, (before, after): (&TcpInfo, &TcpInfo)) -> Verdict {
     let (_, most) = bounds(&visit.host.engine);
     let expected = (2 * nanos(before.rto)).min(most);
     demand(nanos(after.rto) == expected, Law::Timeout, || {
@@ -117,7 +117,7 @@ fn doubles(visit: &Visit<'_>, (before, after): (&Status, &Status)) -> Verdict {
 fn repeats_the_oldest(
     life: &Life,
     visit: &Visit<'_>,
-    (before, after): (&Status, &Status),
+    (before, after): (&TcpInfo, &TcpInfo),
 ) -> Verdict {
     let mut sent = visit.sent.iter().filter(|seen| seen.birth == life.id);
     let is_oldest = |seq| seq == before.snd_una;

@@ -188,6 +188,11 @@ impl Bbr {
         times(times(rate, gain), MARGIN).max(1)
     }
 
+    /// What the path delivers is still looked for.
+    pub(super) fn is_starting(&self) -> bool {
+        self.mode == Mode::Startup
+    }
+
     /// Takes an acknowledgment: the model, then what follows from it.
     pub(super) fn on_ack(&mut self, window: &mut Window, arrived: Arrived) {
         let now = arrived.now;
@@ -241,7 +246,7 @@ impl Bbr {
     }
 
     /// The rate that the path is thought to deliver.
-    fn bandwidth(&self) -> u64 {
+    pub(super) fn bandwidth(&self) -> u64 {
         self.highest[0].max(self.highest[1]).min(self.rate_for_now)
     }
 

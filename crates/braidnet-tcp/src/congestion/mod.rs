@@ -186,6 +186,31 @@ impl Congestion {
         self.window.cwnd < self.window.ssthresh
     }
 
+    /// The same of a model, which looks for what the path delivers.
+    pub(crate) fn is_starting(&self) -> bool {
+        match &self.rule {
+            AnyRule::Model(model) => model.is_starting(),
+            _ => self.is_slow_start(),
+        }
+    }
+
+    /// Which rule it is.
+    pub(crate) fn control(&self) -> CongestionControl {
+        match &self.rule {
+            AnyRule::Cubic(_) => CongestionControl::Cubic,
+            AnyRule::NewReno(_) => CongestionControl::NewReno,
+            AnyRule::Model(_) => CongestionControl::Bbr,
+        }
+    }
+
+    /// Bytes a second that the path is thought to deliver, where a model knows.
+    pub(crate) fn delivery_rate(&self) -> Option<u64> {
+        match &self.rule {
+            AnyRule::Model(model) => Some(model.bandwidth()).filter(|rate| *rate > 0),
+            _ => None,
+        }
+    }
+
     /// Grows the window in slow start, after an ACK of new data; as [`avoid`](Congestion::avoid), only if the window was what held
     /// the sender back.
     #[inline(never)]

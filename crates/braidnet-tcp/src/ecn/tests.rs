@@ -294,7 +294,7 @@ fn the_window_is_cut_once_and_the_peer_told() {
     host.sent();
     host.arrive(&segment(ACK | ECE, 10, 12_000, 0));
     assert!(cut(&host).1 < 7000, "{:?}", cut(&host));
-    assert!(!host.end.tcb.status().recovering);
+    assert!(!host.end.tcb.status().is_recovering());
 }
 
 /// What acknowledges more than was on its way when the window was cut, and tells of a mark, tells of another.
@@ -339,7 +339,7 @@ fn a_loss_beside_a_mark_does_not_cut_twice() {
     assert_eq!(host.end.tcb.status().ssthresh, 7000);
     host.arrive(&sack(1000, &[(2000, 8000)]));
     assert_eq!(host.sent(), [(ACK, 1000, 0, 1000)]);
-    assert!(host.end.tcb.status().recovering);
+    assert!(host.end.tcb.status().is_recovering());
     assert_eq!(host.end.tcb.status().ssthresh, 7000);
     host.end.send(&[b'y'; 1000]);
     host.arrive(&told(10_000));

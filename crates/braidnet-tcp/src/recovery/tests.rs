@@ -52,11 +52,11 @@ fn without_sack() {
     // A partial ACK: the next hole, and what deflation leaves.
     host.arrive(&segment(ACK, 0, 3000, 0));
     assert_eq!(starts(&host.sent()), [3000, 14_000]);
-    assert!(host.end.tcb.status().recovering);
+    assert!(host.end.tcb.status().is_recovering());
     // A full ACK ends it, without a burst: min(ssthresh, flight + SMSS).
     host.arrive(&segment(ACK, 0, 12_000, 0));
     let status = host.end.tcb.status();
-    assert_eq!((status.recovering, status.cwnd), (false, 4000));
+    assert_eq!((status.is_recovering(), status.cwnd), (false, 4000));
 }
 
 #[test]
@@ -76,7 +76,10 @@ fn without_sack_no_second_fast_retransmit_for_the_same_window() {
     for _ in 0..5 {
         host.arrive(&segment(ACK, 0, 10_000, 0));
     }
-    assert!(!host.end.tcb.status().recovering, "RFC 6582 §3.2 step 2");
+    assert!(
+        !host.end.tcb.status().is_recovering(),
+        "RFC 6582 §3.2 step 2"
+    );
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn with_sack() {
     host.arrive(&sack(0, &[(3000, 5000), (1000, 2000)]));
     assert_eq!(starts(&host.sent()), [0]);
     let status = host.end.tcb.status();
-    assert_eq!((status.ssthresh, status.recovering), (5000, true));
+    assert_eq!((status.ssthresh, status.is_recovering()), (5000, true));
     assert_eq!(status.cwnd, 8000 + 5000u32.div_ceil(12));
     // 2 is lost as well once three segments above it are SACKed, and goes when the pipe has drained to 4.
     host.arrive(&sack(0, &[(6000, 8000), (3000, 5000), (1000, 2000)]));
@@ -106,7 +109,7 @@ fn with_sack() {
     assert_eq!(starts(&host.sent()), [12_000, 13_000], "rule 2: new data");
     host.arrive(&segment(ACK, 0, 12_000, 0));
     let status = host.end.tcb.status();
-    assert_eq!((status.recovering, status.cwnd), (false, 5000));
+    assert_eq!((status.is_recovering(), status.cwnd), (false, 5000));
     assert_eq!(starts(&host.sent()), [14_000, 15_000, 16_000]);
 }
 
@@ -140,7 +143,7 @@ fn a_lost_retransmission_is_sent_again_by_the_timer() {
     host.wait(Duration::from_secs(1));
     assert_eq!(starts(&host.sent()), [0]);
     host.arrive(&segment(ACK, 0, 10_000, 0));
-    assert!(!host.end.tcb.status().recovering);
+    assert!(!host.end.tcb.status().is_recovering());
     assert_eq!(host.end.tcb.deadline(), None);
 }
 
@@ -405,7 +408,7 @@ fn a_timeout_amid_fast_recovery_cuts_what_that_led_to() {
     host.arrive(&sack(0, &[(7000, 10_000)]));
     assert_eq!(starts(&host.sent())[0], 0);
     let status = host.end.tcb.status();
-    assert_eq!((status.ssthresh, status.recovering), (5000, true));
+    assert_eq!((status.ssthresh, status.is_recovering()), (5000, true));
     assert!(status.cwnd < 5000, "{}", status.cwnd);
     host.wait(Duration::from_secs(1));
     let status = host.end.tcb.status();

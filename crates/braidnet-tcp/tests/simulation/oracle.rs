@@ -1,7 +1,7 @@
 //! What must hold, checked from outside the engine: the oracle knows both streams, every segment that was sent and every
 //! segment that was taken, and asks the engine only for what cannot be seen on the wire.
 
-use braidnet_tcp::{Status, Transmit};
+use braidnet_tcp::{TcpInfo, Transmit};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
@@ -183,7 +183,7 @@ impl Oracle {
         now: Instant,
         transmit: &Transmit,
         data: &[u8],
-        status: &Status,
+        status: &TcpInfo,
     ) -> Verdict {
         let header = &transmit.header;
         if header.flags.contains(TcpFlags::RST) {
@@ -227,8 +227,8 @@ impl Oracle {
         &mut self,
         at: usize,
         now: Instant,
-        before: &Status,
-        after: &Status,
+        before: &TcpInfo,
+        after: &TcpInfo,
     ) -> Verdict {
         let (own, _) = self.pair(at);
         let una = before.snd_una - own.iss;

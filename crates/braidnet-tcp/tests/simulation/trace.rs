@@ -1,6 +1,6 @@
 //! What happened, for a person who replays one seed.
 
-use braidnet_tcp::{Events, Status, Transmit};
+use braidnet_tcp::{Events, TcpInfo, Transmit};
 use braidnet_wire::tcp::TcpFlags;
 
 /// Prints to standard output, or nothing.
@@ -9,7 +9,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    pub fn segment(&mut self, now: u64, from: usize, transmit: &Transmit, status: &Status) {
+    pub fn segment(&mut self, now: u64, from: usize, transmit: &Transmit, status: &TcpInfo) {
         if !self.on {
             return;
         }

@@ -31,6 +31,7 @@ use crate::stack::{Connection, Stack};
 use braidnet_device::Device;
 use braidnet_inet::LimitError;
 use braidnet_stream::Next;
+use braidnet_tcp::TcpInfo;
 use braidnet_wire::address::Address;
 use braidnet_wire::time::{Duration, Instant};
 use core::net::SocketAddr;
@@ -245,6 +246,16 @@ impl Sockets {
             }
             _ => Err(SocketError::NotConnected),
         }
+    }
+
+    /// What TCP knows of the socket's connection (`TCP_INFO`).
+    ///
+    /// # Errors
+    /// [`SocketError::NotConnected`] if it has none, or none any more; if there is no such socket.
+    pub fn info(&mut self, socket: Socket) -> Result<TcpInfo, SocketError> {
+        let connection = self.table.get(socket)?.connection();
+        let info = connection.and_then(|connection| self.stack.info(connection));
+        info.ok_or(SocketError::NotConnected)
     }
 
     /// Bytes that can be received now (`SIOCINQ`).

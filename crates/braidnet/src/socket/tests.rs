@@ -580,3 +580,31 @@ fn a_wait_ends_with_readiness_an_error_or_its_time() {
         "given up"
     );
 }
+
+#[test]
+fn both_ends_are_told_of_one_connection() {
+    let mut pair = Pair::new();
+    let idle = pair.client.socket().unwrap();
+    assert_eq!(pair.client.info(idle), Err(SocketError::NotConnected));
+    let (call, answer) = pair.connected();
+    pair.client.send(call, &[7; 3000]).unwrap();
+    pair.settle();
+    let here = pair.client.info(call).unwrap();
+    let there = pair.server.info(answer).unwrap();
+    assert_eq!((here.is_active, there.is_active), (true, false));
+    assert_eq!((here.iss, here.irs), (there.irs, there.iss));
+    assert_eq!((here.sent_bytes(), there.received_bytes()), (3000, 3000));
+    assert_eq!(there.unread_bytes, 3000);
+    assert_eq!(here.snd_nxt, there.rcv_nxt);
+    assert_eq!(here.path_mtu, 1500);
+    pair.client.close(call).unwrap();
+    pair.settle();
+    assert_eq!(pair.client.info(call), Err(SocketError::BadSocket));
+    let end = pair.server.info(answer).unwrap();
+    assert_eq!(end.state, braidnet_tcp::State::CloseWait);
+    assert_eq!(end.received_bytes(), 3001, "the FIN");
+    let option = SocketOption::Linger(Some(Duration::ZERO));
+    pair.server.set_option(answer, option).unwrap();
+    pair.server.close(answer).unwrap();
+    assert_eq!(pair.server.info(answer), Err(SocketError::BadSocket));
+}

@@ -416,5 +416,5 @@ fn a_count_beside_new_blocks_is_heard() {
     host.now += Duration::from_millis(10);
     host.arrive(&counting(sack(0, &[(1000, 2000)]), 6));
     assert!(host.end.tcb.status().ssthresh < 10_000);
-    assert!(!host.end.tcb.status().recovering);
+    assert!(!host.end.tcb.status().is_recovering());
 }

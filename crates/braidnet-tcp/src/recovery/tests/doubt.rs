@@ -22,7 +22,10 @@ fn overtaken(config: &Config) -> Host {
     host.arrive(&news);
     assert_eq!(starts(&host.sent()), [0]);
     let status = host.end.tcb.status();
-    assert!(status.recovering && status.ssthresh == 5000, "{status:?}");
+    assert!(
+        status.is_recovering() && status.ssthresh == 5000,
+        "{status:?}"
+    );
     host
 }
 
@@ -38,7 +41,7 @@ fn an_echo_older_than_what_was_sent_again_answers_the_original() {
         wait(&mut host, 2);
         host.arrive(&echoing(&host, segment(ACK, 0, 4000, 0), age));
         let status = host.end.tcb.status();
-        assert_eq!(!status.recovering, original, "{age}: {status:?}");
+        assert_eq!(!status.is_recovering(), original, "{age}: {status:?}");
         let restored = status.cwnd >= 10_000 && status.ssthresh > 10_000;
         assert_eq!(restored, original, "{age}: {status:?}");
     }
@@ -50,11 +53,14 @@ fn once_all_that_was_sent_again_is_reported_twice_the_window_is_what_it_was() {
     // The original was late: it is acknowledged, then its copy is reported.
     host.arrive(&segment(ACK, 0, 4000, 0));
     let status = host.end.tcb.status();
-    assert!(status.recovering && status.cwnd < 10_000, "{status:?}");
+    assert!(status.is_recovering() && status.cwnd < 10_000, "{status:?}");
     host.sent();
     host.arrive(&sack(4000, &[(0, 1000)]));
     let status = host.end.tcb.status();
-    assert!(!status.recovering && status.cwnd >= 10_000, "{status:?}");
+    assert!(
+        !status.is_recovering() && status.cwnd >= 10_000,
+        "{status:?}"
+    );
     assert!(status.ssthresh > 10_000, "slow start as before");
 }
 
@@ -65,21 +71,24 @@ fn what_an_overtaken_ack_tells_of_has_not_come_twice() {
     host.arrive(&segment(ACK, 0, 4000, 0));
     host.sent();
     host.arrive(&sack(0, &[(1000, 4000)]));
-    assert!(host.end.tcb.status().recovering);
+    assert!(host.end.tcb.status().is_recovering());
     host.arrive(&segment(ACK, 0, 5000, 0));
     host.arrive(&sack(4000, &[(0, 1000)]));
-    assert!(!host.end.tcb.status().recovering);
+    assert!(!host.end.tcb.status().is_recovering());
 }
 
 #[test]
 fn a_report_of_something_else_restores_nothing() {
     let mut host = overtaken(&config());
     host.arrive(&sack(0, &[(-1000, 0), (1000, 4000)]));
-    assert!(host.end.tcb.status().recovering, "it lies before the loss");
+    assert!(
+        host.end.tcb.status().is_recovering(),
+        "it lies before the loss"
+    );
     // Half of what was sent again.
     host.arrive(&segment(ACK, 0, 4000, 0));
     host.arrive(&sack(4000, &[(0, 500)]));
-    assert!(host.end.tcb.status().recovering);
+    assert!(host.end.tcb.status().is_recovering());
 }
 
 /// Nothing but F-RTO can tell: no SACK, no timestamps.
@@ -105,7 +114,7 @@ fn a_timeout_that_came_too_early_sends_nothing_else_again() {
     host.arrive(&segment(ACK, 0, 2000, 0));
     let status = host.end.tcb.status();
     assert!(
-        !status.recovering && status.ssthresh >= 10_000,
+        !status.is_recovering() && status.ssthresh >= 10_000,
         "step 3b: {status:?}"
     );
     assert_eq!(
@@ -132,7 +141,7 @@ fn a_timeout_for_a_loss_goes_on_as_ever() {
         [1000],
         "three segments are what the window holds"
     );
-    assert!(host.end.tcb.status().recovering);
+    assert!(host.end.tcb.status().is_recovering());
     host.arrive(&segment(ACK, 0, 2000, 0));
     assert!(starts(&host.sent()).starts_with(&[2000]));
 }
@@ -186,7 +195,7 @@ fn data_of_the_peer_is_no_answer_to_the_question() {
     assert_eq!(starts(&host.sent()), [10_000, 11_000], "step 2b");
     host.arrive(&segment(ACK, 10, 1000, 10));
     host.arrive(&segment(ACK, 20, 2000, 0));
-    assert!(!host.end.tcb.status().recovering, "step 3b");
+    assert!(!host.end.tcb.status().is_recovering(), "step 3b");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn the_first_duplicates_leave_the_window() {
         host.arrive(&segment(ACK, 0, 0, 0));
         host.sent();
         let status = host.end.tcb.status();
-        assert_eq!((status.cwnd, status.recovering), (10_000, false));
+        assert_eq!((status.cwnd, status.is_recovering()), (10_000, false));
     }
 }
 
@@ -52,7 +52,11 @@ fn duplicates_before_an_ack_of_new_data_do_not_count() {
             host.arrive(&duplicate(ack, told));
             host.sent();
             let status = host.end.tcb.status();
-            assert_eq!(status.recovering, recovering, "{with_sack} {ack} {told}");
+            assert_eq!(
+                status.is_recovering(),
+                recovering,
+                "{with_sack} {ack} {told}"
+            );
         }
     }
 }
@@ -87,7 +91,7 @@ fn blocks_of_an_ack_that_another_has_overtaken_count() {
     host.arrive(&late);
     assert_eq!(starts(&host.sent()), [2000]);
     let status = host.end.tcb.status();
-    assert!(status.recovering, "{status:?}");
+    assert!(status.is_recovering(), "{status:?}");
     assert_eq!(host.end.drops, []);
     host.arrive(&late);
     assert_eq!(host.sent(), []);
@@ -108,7 +112,7 @@ fn what_is_known_above_the_recovery_point_is_kept() {
     assert!(sent.contains(&11_000), "{sent:?}");
     host.arrive(&sack(10_000, &[(11_000, 12_000)]));
     let status = host.end.tcb.status();
-    assert_eq!((status.recovering, status.pipe), (false, 1000));
+    assert_eq!((status.is_recovering(), status.pipe), (false, 1000));
 }
 
 /// RFC 6675 §5.1: what is lost of the flight that timed out is no second sign of congestion.
@@ -126,12 +130,12 @@ fn after_a_timeout_no_fast_recovery_before_its_end() {
         host.arrive(&sack(4000, &[(5000, end)]));
         host.sent();
         let status = host.end.tcb.status();
-        assert_eq!((status.ssthresh, status.recovering), (2500, true));
+        assert_eq!((status.ssthresh, status.is_recovering()), (2500, true));
     }
     host.arrive(&segment(ACK, 0, 9999, 0));
-    assert!(host.end.tcb.status().recovering);
+    assert!(host.end.tcb.status().is_recovering());
     host.arrive(&segment(ACK, 0, 10_000, 0));
-    assert!(!host.end.tcb.status().recovering);
+    assert!(!host.end.tcb.status().is_recovering());
 }
 
 /// RFC 2018 §8: the peer may still throw it away.
@@ -205,7 +209,7 @@ fn what_is_not_measured_yet_is_not_probed() {
     assert_eq!(waits(&host), 3000 * MS);
     wait(&mut host, 3000);
     let status = host.end.tcb.status();
-    assert!(!status.probing_tail && status.recovering, "{status:?}");
+    assert!(!status.probing_tail && status.is_recovering(), "{status:?}");
 }
 
 /// RFC 8985 §7.3.

@@ -69,7 +69,7 @@ fn a_quarter_of_a_round_trip_is_left_for_reordering() {
     assert_eq!(host.sent(), []);
     wait(&mut host, 1);
     assert_eq!(starts(&host.sent()), [0]);
-    assert!(host.end.tcb.status().recovering);
+    assert!(host.end.tcb.status().is_recovering());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_coarse_clock_finds_no_loss_in_mild_reordering() {
             host.arrive(&segment(ACK, 0, una + 8000, 0));
             let status = host.end.tcb.status();
             assert!(
-                !status.recovering && status.cwnd >= 10_000,
+                !status.is_recovering() && status.cwnd >= 10_000,
                 "round {round}: {status:?}"
             );
         }
@@ -226,7 +226,7 @@ fn a_lone_segment_is_given_time_for_a_delayed_ack() {
     let mut host = in_flight(&config(), 1);
     assert_eq!(waits(&host), 200 * MS);
     wait(&mut host, 200);
-    assert!(!host.end.tcb.status().probing_tail && host.end.tcb.status().recovering);
+    assert!(!host.end.tcb.status().probing_tail && host.end.tcb.status().is_recovering());
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn at_a_timeout_only_what_is_old_is_lost() {
     host.sent();
     wait(&mut host, 40);
     let status = host.end.tcb.status();
-    assert!(status.recovering, "{status:?}");
+    assert!(status.is_recovering(), "{status:?}");
     assert_eq!(starts(&host.sent()), [1000]);
     assert_eq!(
         host.end.tcb.status().pipe,
@@ -302,7 +302,7 @@ fn no_probe_goes_before_its_time_where_the_timeout_comes_first() {
         wait(&mut host, 5);
     }
     wait(&mut host, 5);
-    assert!(host.end.tcb.status().recovering, "after 200 ms");
+    assert!(host.end.tcb.status().is_recovering(), "after 200 ms");
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn what_is_lost_of_small_segments_needs_no_timeout() {
     host.arrive(&sack(200, &[(300, 600)]));
     sent.extend(starts(&host.sent()));
     assert_eq!(sent, [0, 200]);
-    assert!(host.end.tcb.status().recovering);
+    assert!(host.end.tcb.status().is_recovering());
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_recovery_that_lasts_as_long_as_the_timeout_is_not_cut_short_by_it() {
     assert_eq!(host.sent(), []);
     host.arrive(&segment(ACK, 0, 48_000, 0));
     let status = host.end.tcb.status();
-    assert!(!status.recovering && status.cwnd > 2000, "{status:?}");
+    assert!(!status.is_recovering() && status.cwnd > 2000, "{status:?}");
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn a_timeout_amid_recovery_does_not_go_by_what_recovery_let_out() {
     host.arrive(&sack(una, &[(end - 3000, end)]));
     host.sent();
     let status = host.end.tcb.status();
-    assert!(status.recovering && status.cwnd < 5000, "{status:?}");
+    assert!(status.is_recovering() && status.cwnd < 5000, "{status:?}");
     assert_eq!(status.ssthresh, 20_000);
     while host.end.tcb.status().rto == status.rto {
         let wait = waits(&host);
