@@ -81,6 +81,8 @@ pub struct Stack {
     reserve: Reserve,
     /// What TCP is to be asked for and found no buffer, in order.
     unasked: VecDeque<(Connection, Control)>,
+    /// How much of that the last turn has left for a later one.
+    put_off: usize,
     now: Instant,
     next_port: u16,
     batch: usize,
@@ -145,6 +147,7 @@ impl Stack {
             spent: Run::new(),
             reserve,
             unasked: VecDeque::new(),
+            put_off: 0,
             now: Instant::ZERO,
             next_port: FIRST_EPHEMERAL,
             batch: config.batch.max(1),
@@ -161,6 +164,7 @@ impl Stack {
     pub fn turn(&mut self, now: Instant) -> Next {
         self.now = now;
         let taken = self.pass(self.batch);
+        self.put_off = self.unasked.len();
         if self.cluster.pool().scarcity() != Scarcity::Ample {
             return self.recover(taken);
         }
@@ -186,6 +190,7 @@ impl Stack {
     fn recover(&mut self, taken: usize) -> Next {
         let waiting = !self.unasked.is_empty();
         self.ask_all();
+        self.put_off = self.unasked.len();
         self.reserve.replenish(self.cluster.pool());
         let asked = match (waiting, self.unasked.is_empty()) {
             (false, _) => Next::Idle,

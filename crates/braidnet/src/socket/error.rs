@@ -65,11 +65,14 @@ pub enum SocketError {
     /// The network says that the peer cannot be reached.
     #[error("the network says that the peer cannot be reached")]
     HostUnreachable,
+    /// The stack has stopped: whoever turned it has panicked, or its host was stopped.
+    #[error("the stack has stopped")]
+    Down,
 }
 
 impl SocketError {
     /// Every error.
-    pub const ALL: [SocketError; 20] = [
+    pub const ALL: [SocketError; 21] = [
         SocketError::BadSocket,
         SocketError::TooMany,
         SocketError::Invalid,
@@ -90,6 +93,7 @@ impl SocketError {
         SocketError::NoSuchOption,
         SocketError::NotSupported,
         SocketError::HostUnreachable,
+        SocketError::Down,
     ];
 
     /// The name that POSIX gives it (IEEE 1003.1 §2.3).
@@ -115,6 +119,7 @@ impl SocketError {
             SocketError::NoSuchOption => "ENOPROTOOPT",
             SocketError::NotSupported => "EOPNOTSUPP",
             SocketError::HostUnreachable => "EHOSTUNREACH",
+            SocketError::Down => "ENETDOWN",
         }
     }
 

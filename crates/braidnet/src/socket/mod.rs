@@ -2,8 +2,8 @@
 //!
 //! [`Sockets`] puts the verbs of POSIX, with the meaning that Linux gives them for TCP, over a caller-turned
 //! [`Stack`]. Nothing blocks: what would says [`SocketError::WouldBlock`] or [`SocketError::InProgress`], and
-//! [`Sockets::readiness`] says what would not. Whoever wants to block waits for readiness, as [`Shared`] does with a lock and a
-//! condition; whoever polls asks [`Sockets::changed`] which sockets to look at.
+//! [`Sockets::readiness`] says what would not. Whoever polls asks [`Sockets::changed`] which sockets to look at. For several threads or
+//! tasks, some of which wait, there is [`Shared`]: a lock, and for each socket those who wait for it.
 //!
 //! What it refuses: UDP (the stack's own [`bind`](Stack::bind) has it), IPv6 as long as the stack has none, and options that
 //! [`SocketOption`] does not list.
@@ -12,17 +12,20 @@ mod error;
 mod options;
 mod readiness;
 mod shared;
+mod sleeper;
 mod table;
 #[cfg(test)]
 mod tests;
 mod told;
 mod verbs;
+mod waiting;
 
 pub use error::SocketError;
 pub use options::{OptionName, SocketOption};
 pub use readiness::Readiness;
 pub use shared::Shared;
 pub use table::Socket;
+pub use waiting::Waiter;
 
 use crate::config::StackConfig;
 use crate::error::StackError;
@@ -86,8 +89,11 @@ pub struct Sockets {
     listeners: Vec<Socket>,
     /// Sockets that hold something back, and until when.
     corked: BTreeSet<(Instant, Socket)>,
-    changed: VecDeque<Socket>,
+    /// Places of sockets whose readiness may have changed, each once.
+    changed: VecDeque<u32>,
     changes: u64,
+    /// Something was done between turns that the next one has to look after.
+    wants_turn: bool,
     now: Instant,
     counts: Counts,
 }
@@ -143,6 +149,7 @@ impl Sockets {
             corked: BTreeSet::new(),
             changed: VecDeque::new(),
             changes: 0,
+            wants_turn: false,
             now: Instant::ZERO,
             counts: Counts::default(),
         })
@@ -151,6 +158,7 @@ impl Sockets {
     /// Carries everything forward at time `now`, as [`Stack::turn`] does.
     pub fn turn(&mut self, now: Instant) -> Next {
         self.now = now;
+        self.wants_turn = false;
         self.uncork_due();
         let next = self.stack.turn(now);
         let next = match self.take_events() {
@@ -161,6 +169,11 @@ impl Sockets {
             Some((at, _)) => next.sooner(Next::At(*at)),
             None => next,
         }
+    }
+
+    /// Whether something that was asked for since the last turn waits for the next: whoever turns them should not sleep.
+    pub fn has_work(&self) -> bool {
+        self.wants_turn || self.stack.has_work()
     }
 
     /// What can be done with a socket without waiting, as poll(2) on Linux says it.
@@ -204,12 +217,18 @@ impl Sockets {
     /// waits for many; the list is as long as the sockets are many at most.
     pub fn changed(&mut self) -> Option<Socket> {
         loop {
-            let socket = self.changed.pop_front()?;
-            if let Ok(entry) = self.table.get(socket) {
-                entry.is_changed = false;
+            let place = self.changed_place()?;
+            if let Some(socket) = self.table.occupant(place) {
                 return Some(socket);
             }
         }
+    }
+
+    /// The same by its place, and also where a socket was closed.
+    fn changed_place(&mut self) -> Option<u32> {
+        let place = self.changed.pop_front()?;
+        self.table.set_changed(place, false);
+        Some(place)
     }
 
     /// How often the readiness of any socket may have changed: while this stays the same, nobody who waits need look again.
@@ -308,12 +327,14 @@ impl Sockets {
     /// The readiness of a socket may have changed.
     fn note_change(&mut self, socket: Socket) {
         self.changes += 1;
-        if let Ok(entry) = self.table.get(socket)
-            && !entry.is_changed
-        {
-            entry.is_changed = true;
-            self.changed.push_back(socket);
+        if self.table.get(socket).is_ok() && !self.table.set_changed(socket.place(), true) {
+            self.changed.push_back(socket.place());
         }
+    }
+
+    /// Nothing is to be had of these any more: every verb says [`SocketError::Down`].
+    fn go_down(&mut self) {
+        self.table.go_down();
     }
 }
 

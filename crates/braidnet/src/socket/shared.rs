@@ -1,21 +1,32 @@
-//! Sockets that several threads use, some of which block.
+//! Sockets that several threads and tasks use, some of which wait.
 //!
 //! # Who may touch what
 //!
-//! The sockets are behind one lock. Whoever has it may call any verb; whoever blocks leaves it while it sleeps. All sleep on one
-//! condition, which is woken when the readiness of any socket may have changed, and look at their own again: a change comes about
-//! with the lock held, and so does the look before a sleep, so none is missed.
+//! The sockets, and those who wait for them, are behind one lock. Whoever has it may call any verb; nobody sleeps with it. Before it is
+//! given back, whom to wake is found from what has changed meanwhile, and is woken outside it; [`waiting`](super::waiting) says why
+//! nobody is forgotten. Whoever turns the sockets is one of those who wait, while he sleeps: for work.
+//!
+//! # Panics
+//!
+//! A panic with the lock held, in a module of the stack or in what was given to [`with`](Shared::with), leaves nothing that could be relied on: from then on
+//! every verb says [`SocketError::Down`], and all who wait are woken to hear it.
 
 use super::error::SocketError;
 use super::readiness::Readiness;
+use super::sleeper::Sleeper;
 use super::table::Socket;
+use super::waiting::{Waiter, Waiting, Woken};
 use super::{SocketAddr, Sockets};
-use braidnet_sync::lock::{Inside, LockClass, LockKind, Monitor};
-use braidnet_wire::time::Duration;
+use braidnet_stream::Next;
+use braidnet_sync::lock::{Lock, LockClass, LockKind};
+use braidnet_wire::time::{Duration, Instant};
+use core::task::{Context, Poll, Waker};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// [`Sockets`] for several threads: verbs that block until they can do what they are asked for.
+/// [`Sockets`] for several threads and tasks: verbs that block until they can do what they are asked for, and a [`Waiter`] for
+/// who polls.
 ///
-/// Somebody has to turn them, with [`with`](Shared::with), or nothing will ever happen.
+/// Somebody has to [turn](Shared::turn) them, or nothing will ever happen.
 ///
 /// ```
 /// use braidnet::device::{memory, Capabilities};
@@ -38,8 +49,8 @@ use braidnet_wire::time::Duration;
 ///         client.connect(call, "10.0.0.2:7".parse().expect("an address"), None)
 ///     });
 ///     while !(accepted.is_finished() && called.is_finished()) {
-///         client.with(|sockets| sockets.turn(Instant::ZERO));
-///         server.with(|sockets| sockets.turn(Instant::ZERO));
+///         client.turn(Instant::ZERO);
+///         server.turn(Instant::ZERO);
 ///     }
 ///     assert!(accepted.join().expect("no panic").is_ok());
 ///     assert_eq!(called.join().expect("no panic"), Ok(()));
@@ -47,32 +58,71 @@ use braidnet_wire::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Shared {
-    monitor: Monitor<Sockets>,
+    state: Lock<State>,
+}
+
+struct State {
+    sockets: Sockets,
+    waiting: Waiting,
+    /// Wakes who turns them, while he sleeps.
+    driver: Option<Waker>,
 }
 
 impl Shared {
     /// Shares these.
     pub fn new(sockets: Sockets) -> Shared {
+        let state = State {
+            sockets,
+            waiting: Waiting::default(),
+            driver: None,
+        };
         Shared {
-            monitor: Monitor::new(
-                LockKind::Adaptive,
-                LockClass::Socket,
-                sockets,
-                Default::default(),
-            ),
+            state: Lock::new(LockKind::Adaptive, LockClass::Socket, state),
         }
     }
 
-    /// Does something with the sockets, and wakes who waits if that has changed what they can do. It must not block.
+    /// Does something with the sockets, and wakes who waits for what has changed thereby. It must neither block nor use the same sockets in any
+    /// other way. [`Sockets::changed`] has nothing to tell here: what it would is for those who wait.
+    ///
+    /// # Panics
+    /// If `work` does: the sockets are [down](SocketError::Down) then.
     pub fn with<R>(&self, work: impl FnOnce(&mut Sockets) -> R) -> R {
-        self.monitor.with(|sockets, changed| {
-            let before = sockets.changes();
-            let result = work(sockets);
-            if sockets.changes() != before {
-                changed.wake_all();
+        self.visit(|sockets, _| work(sockets))
+    }
+
+    /// Carries everything forward at time `now`, as [`Sockets::turn`] does, and wakes who waits for what came of it.
+    ///
+    /// # Panics
+    /// If a module of the stack does outside every bucket: the sockets are [down](SocketError::Down) then.
+    pub fn turn(&self, now: Instant) -> Next {
+        self.visit(|sockets, waiting| {
+            if sockets.table.is_down() {
+                return Next::Idle;
             }
-            result
+            let next = sockets.turn(now);
+            match waiting.retry(now) {
+                Some(at) => next.sooner(Next::At(at)),
+                None => next,
+            }
         })
+    }
+
+    /// Whoever turns them is about to sleep: `driver` is called, once, when something is asked for that the next turn has to look after. `false`
+    /// if something has been since the last turn; then it is not called.
+    pub fn rest(&self, driver: &Waker) -> bool {
+        let (rests, before) = self.state.with(|state| {
+            let rests = !state.sockets.has_work();
+            let now = rests.then(|| driver.clone());
+            (rests, core::mem::replace(&mut state.driver, now))
+        });
+        // Outside the lock.
+        drop(before);
+        rests
+    }
+
+    /// Nothing is to be had of the sockets any more: every verb says [`SocketError::Down`], and all who wait are woken to hear it.
+    pub fn go_down(&self) {
+        self.with(Sockets::go_down);
     }
 
     /// Sleeps until a socket is ready for some of `wanted`, an error waits, or it is hung up; what it is ready for.
@@ -85,7 +135,7 @@ impl Shared {
         wanted: Readiness,
         at_most: Option<Duration>,
     ) -> Result<Readiness, SocketError> {
-        self.blocking(at_most, |sockets| {
+        self.blocking(socket, wanted, at_most, |sockets| {
             let ready = sockets.readiness(socket)?;
             match ready.intersects(wanted | Readiness::ALWAYS) {
                 true => Ok(ready),
@@ -94,28 +144,27 @@ impl Shared {
         })
     }
 
-    /// Tries again whenever something has changed, as long as the answer is [`SocketError::WouldBlock`].
+    /// Tries again whenever the socket has become ready for some of `wanted`, as long as the answer is [`SocketError::WouldBlock`].
     ///
     /// # Errors
     /// Any other that `attempt` has, or that one if `at_most` has passed.
     pub fn blocking<R>(
         &self,
+        socket: Socket,
+        wanted: Readiness,
         at_most: Option<Duration>,
         mut attempt: impl FnMut(&mut Sockets) -> Result<R, SocketError>,
     ) -> Result<R, SocketError> {
-        let deadline = at_most.map(|at_most| std::time::Instant::now() + at_most);
-        self.monitor.with(|sockets, changed| {
+        let deadline = at_most.and_then(|at_most| std::time::Instant::now().checked_add(at_most));
+        Sleeper::of_this_thread(|sleeper| {
+            let waker = sleeper.waker();
+            let mut cx = Context::from_waker(&waker);
+            let mut waiter = Waiter::new(self, socket);
             loop {
-                let before = sockets.changes();
-                let result = attempt(sockets);
-                if sockets.changes() != before {
-                    changed.wake_all();
-                }
-                if !matches!(result, Err(SocketError::WouldBlock)) {
-                    return result;
-                }
-                if !sleep(sockets, changed, deadline) {
-                    return result;
+                match waiter.poll(wanted, &mut cx, &mut attempt) {
+                    Poll::Ready(result) => return result,
+                    Poll::Pending if sleeper.sleep(deadline) => {}
+                    Poll::Pending => return Err(SocketError::WouldBlock),
                 }
             }
         })
@@ -130,7 +179,10 @@ impl Shared {
         listener: Socket,
         at_most: Option<Duration>,
     ) -> Result<(Socket, SocketAddr), SocketError> {
-        self.blocking(at_most, |sockets| sockets.accept(listener))
+        let wanted = Readiness::READABLE;
+        self.blocking(listener, wanted, at_most, |sockets| {
+            sockets.accept(listener)
+        })
     }
 
     /// [`Sockets::connect`], blocking until the connection is established or has failed.
@@ -144,13 +196,16 @@ impl Shared {
         at_most: Option<Duration>,
     ) -> Result<(), SocketError> {
         let mut is_begun = false;
-        self.blocking(at_most, |sockets| match sockets.connect(socket, to) {
-            Err(SocketError::InProgress) => {
-                is_begun = true;
-                Err(SocketError::WouldBlock)
+        let wanted = Readiness::WRITABLE;
+        self.blocking(socket, wanted, at_most, |sockets| {
+            match sockets.connect(socket, to) {
+                Err(SocketError::InProgress) => {
+                    is_begun = true;
+                    Err(SocketError::WouldBlock)
+                }
+                Err(SocketError::Already) if is_begun => Err(SocketError::WouldBlock),
+                result => result,
             }
-            Err(SocketError::Already) if is_begun => Err(SocketError::WouldBlock),
-            result => result,
         })
     }
 
@@ -170,11 +225,14 @@ impl Shared {
             Err(SocketError::InProgress) => 0,
             result => result?,
         };
-        self.blocking(at_most, |sockets| match sockets.connect(socket, to) {
-            Err(SocketError::Already) => Err(SocketError::WouldBlock),
-            // It was open before.
-            Err(SocketError::Connected) => Ok(()),
-            result => result,
+        let wanted = Readiness::WRITABLE;
+        self.blocking(socket, wanted, at_most, |sockets| {
+            match sockets.connect(socket, to) {
+                Err(SocketError::Already) => Err(SocketError::WouldBlock),
+                // It was open before.
+                Err(SocketError::Connected) => Ok(()),
+                result => result,
+            }
         })?;
         match bytes.get(sent..) {
             Some(rest) if !rest.is_empty() => Ok(sent + self.send(socket, rest, at_most)?),
@@ -192,7 +250,8 @@ impl Shared {
         to: &mut [u8],
         at_most: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        self.blocking(at_most, |sockets| sockets.recv(socket, to))
+        let wanted = Readiness::READABLE;
+        self.blocking(socket, wanted, at_most, |sockets| sockets.recv(socket, to))
     }
 
     /// [`Sockets::send`], blocking until all has been taken; how many bytes have.
@@ -206,7 +265,8 @@ impl Shared {
         at_most: Option<Duration>,
     ) -> Result<usize, SocketError> {
         let mut left = bytes;
-        let result = self.blocking(at_most, |sockets| {
+        let wanted = Readiness::WRITABLE;
+        let result = self.blocking(socket, wanted, at_most, |sockets| {
             loop {
                 let sent = match sockets.send(socket, left) {
                     // It begins only now.
@@ -227,20 +287,41 @@ impl Shared {
 
     /// The sockets.
     pub fn into_inner(self) -> Sockets {
-        self.monitor.into_inner()
+        self.state.into_inner().sockets
+    }
+
+    /// A visit to the lock, after which those are woken who wait for what has changed in it.
+    pub(super) fn visit<R>(&self, work: impl FnOnce(&mut Sockets, &mut Waiting) -> R) -> R {
+        let mut woken = Woken::new();
+        let outcome = self.state.with(|state| {
+            let work = || work(&mut state.sockets, &mut state.waiting);
+            let outcome = catch_unwind(AssertUnwindSafe(work));
+            if outcome.is_err() {
+                state.sockets.go_down();
+            }
+            state.waiting.look_through(&mut state.sockets);
+            if state.driver.is_some()
+                && state.sockets.has_work()
+                && let Some(driver) = state.driver.take()
+            {
+                state.waiting.wake(driver);
+            }
+            state.waiting.take_due(&mut woken);
+            outcome
+        });
+        while woken.is_full() {
+            woken.drain(..).for_each(Waker::wake);
+            self.state.with(|state| state.waiting.take_due(&mut woken));
+        }
+        woken.drain(..).for_each(Waker::wake);
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
-/// Sleeps until something has changed; `false` if the deadline has passed.
-fn sleep(
-    sockets: &mut Inside<'_, Sockets>,
-    changed: &braidnet_sync::lock::Condition,
-    deadline: Option<std::time::Instant>,
-) -> bool {
-    let Some(deadline) = deadline else {
-        sockets.wait(changed);
-        return true;
-    };
-    let left = deadline.saturating_duration_since(std::time::Instant::now());
-    !left.is_zero() && (sockets.wait_timeout(changed, left) || std::time::Instant::now() < deadline)
+#[cfg(test)]
+impl Shared {
+    /// How many wakers are kept for those who wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.state.with(|state| state.waiting.len())
+    }
 }

@@ -18,6 +18,20 @@ impl Socket {
     pub const fn number(self) -> u64 {
         (self.generation as u64) << 32 | self.slot as u64
     }
+
+    /// Its place, which others had before it and others will have after it.
+    pub(super) const fn place(self) -> u32 {
+        self.slot
+    }
+
+    /// All that ever have this place.
+    pub(super) fn all_at(place: u32) -> core::ops::RangeInclusive<Socket> {
+        let at = |generation| Socket {
+            slot: place,
+            generation,
+        };
+        at(0)..=at(u32::MAX)
+    }
 }
 
 /// One socket.
@@ -34,8 +48,6 @@ pub(super) struct Entry {
     pub(super) is_held: bool,
     /// Its owner has heard that it is connected.
     pub(super) is_known_open: bool,
-    /// It stands in the list of those whose readiness may have changed.
-    pub(super) is_changed: bool,
 }
 
 /// What a socket is.
@@ -71,7 +83,6 @@ impl Entry {
             write_shut: false,
             is_held: false,
             is_known_open: false,
-            is_changed: false,
         }
     }
 
@@ -94,9 +105,21 @@ impl Entry {
 
 /// All sockets, at most so many.
 pub(super) struct Table {
-    slots: Vec<(u32, Option<Entry>)>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
     limit: usize,
+    /// Nothing is known of any of them any more: every question is answered with [`SocketError::Down`].
+    is_down: bool,
+}
+
+/// The place of one socket after the other.
+#[derive(Default)]
+struct Slot {
+    /// Of the one that is here, or of the next.
+    generation: u32,
+    entry: Option<Entry>,
+    /// It stands in the list of places where readiness may have changed.
+    is_changed: bool,
 }
 
 impl Table {
@@ -105,6 +128,7 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             limit,
+            is_down: false,
         }
     }
 
@@ -113,55 +137,81 @@ impl Table {
         self.limit = limit;
     }
 
+    /// Answers nothing any more.
+    pub(super) fn go_down(&mut self) {
+        self.is_down = true;
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.is_down
+    }
+
     pub(super) fn insert(&mut self, entry: Entry) -> Result<Socket, SocketError> {
+        if self.is_down {
+            return Err(SocketError::Down);
+        }
         if self.slots.len() - self.free.len() >= self.limit {
             return Err(SocketError::TooMany);
         }
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None => {
-                self.slots.push((0, None));
-                self.slots.len() as u32 - 1
-            }
-        };
-        let (generation, place) = self
-            .slots
-            .get_mut(slot as usize)
-            .ok_or(SocketError::TooMany)?;
-        *place = Some(entry);
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = self.slot(number).ok_or(SocketError::TooMany)?;
+        slot.entry = Some(entry);
         Ok(Socket {
-            slot,
-            generation: *generation,
+            slot: number,
+            generation: slot.generation,
         })
     }
 
     pub(super) fn get(&mut self, socket: Socket) -> Result<&mut Entry, SocketError> {
-        match self.slots.get_mut(socket.slot as usize) {
-            Some((generation, Some(entry))) if *generation == socket.generation => Ok(entry),
-            _ => Err(SocketError::BadSocket),
+        if self.is_down {
+            return Err(SocketError::Down);
         }
+        self.slot(socket.slot)
+            .filter(|slot| slot.generation == socket.generation)
+            .and_then(|slot| slot.entry.as_mut())
+            .ok_or(SocketError::BadSocket)
     }
 
     pub(super) fn remove(&mut self, socket: Socket) -> Result<Entry, SocketError> {
-        match self.slots.get_mut(socket.slot as usize) {
-            Some((generation, entry)) if *generation == socket.generation => {
-                let entry = entry.take().ok_or(SocketError::BadSocket)?;
-                *generation = generation.wrapping_add(1);
-                self.free.push(socket.slot);
-                Ok(entry)
-            }
-            _ => Err(SocketError::BadSocket),
-        }
+        self.get(socket)?;
+        let slot = self.slot(socket.slot).ok_or(SocketError::BadSocket)?;
+        let entry = slot.entry.take().ok_or(SocketError::BadSocket)?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(socket.slot);
+        Ok(entry)
+    }
+
+    /// Sets whether readiness may have changed at a place; what was set before.
+    pub(super) fn set_changed(&mut self, place: u32, is_changed: bool) -> bool {
+        self.slot(place)
+            .is_some_and(|slot| core::mem::replace(&mut slot.is_changed, is_changed))
+    }
+
+    /// The socket that has this place now.
+    pub(super) fn occupant(&self, place: u32) -> Option<Socket> {
+        let slot = self.slots.get(place as usize)?;
+        slot.entry.as_ref()?;
+        Some(Socket {
+            slot: place,
+            generation: slot.generation,
+        })
+    }
+
+    fn slot(&mut self, number: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(number as usize)
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (Socket, &Entry)> {
         let numbered = self.slots.iter().enumerate();
-        numbered.filter_map(|(slot, (generation, entry))| {
+        numbered.filter_map(|(number, slot)| {
             let socket = Socket {
-                slot: slot as u32,
-                generation: *generation,
+                slot: number as u32,
+                generation: slot.generation,
             };
-            Some((socket, entry.as_ref()?))
+            Some((socket, slot.entry.as_ref()?))
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Verbs, errors and readiness over two stacks joined in memory. What goes over the wire is in the packet scripts.
 
 mod fast_open;
+mod waiting;
 
 use super::*;
 use braidnet_device::{Capabilities, memory};

@@ -115,6 +115,7 @@ impl Sockets {
         }
         self.by_connection.insert(connection, socket);
         self.stack.take_up(connection);
+        self.wants_turn = true;
         self.stack.cork(connection, options.cork);
         let ended = self.stack.standing(connection).ended;
         let end = ended.and_then(|reason| self.end_of(connection, reason, false));
@@ -183,7 +184,6 @@ impl Sockets {
                 let why = entry.error.take().unwrap_or(SocketError::Aborted);
                 *entry = Entry {
                     bound: entry.bound,
-                    is_changed: entry.is_changed,
                     ..Entry::new(Role::Idle, entry.options)
                 };
                 return Err(why);
@@ -361,6 +361,7 @@ impl Sockets {
     /// # Errors
     /// If there is no such socket.
     pub fn close(&mut self, socket: Socket) -> Result<(), SocketError> {
+        self.note_change(socket);
         let entry = self.table.remove(socket)?;
         let resets = entry.options.linger == Some(Duration::ZERO);
         match entry.role {
@@ -372,7 +373,6 @@ impl Sockets {
                 self.let_go(connection, resets || is_unread);
             }
         }
-        self.changes += 1;
         Ok(())
     }
 

@@ -32,6 +32,11 @@ impl Stack {
         self.credit_threshold = 1;
     }
 
+    /// Whether something waits to be handed down with the next turn.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.down.is_empty() || !self.listed.is_empty() || self.unasked.len() > self.put_off
+    }
+
     /// The next connection that has got something to read or room to send.
     pub(crate) fn stirred(&mut self) -> Option<Connection> {
         self.endpoints.stirred()
