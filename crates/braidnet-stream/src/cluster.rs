@@ -290,7 +290,6 @@ impl Cluster {
             // What a panic may leave half done, `recover` makes whole, or the panic goes on.
             let worked = catch_unwind(AssertUnwindSafe(|| {
                 self.pass.look(&mut cx);
-                self.pass.expire(&mut cx);
                 let mut first = None;
                 if let Some(lowest) = self.lowest {
                     if !core::mem::replace(&mut received, true) {

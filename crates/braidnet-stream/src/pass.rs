@@ -16,6 +16,7 @@ use crate::work::Work;
 use braidnet_message::Run;
 use braidnet_wire::time::Instant;
 use core::any::Any;
+use core::mem;
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
@@ -203,13 +204,6 @@ impl Pass {
     }
 
     /// Enters the perimeter of every bucket whose time has come.
-    #[inline]
-    pub(crate) fn expire(&mut self, cx: &mut Context<'_>) {
-        if cx.now >= self.work.due_at {
-            self.expire_due(cx);
-        }
-    }
-
     #[inline(never)]
     fn expire_due(&mut self, cx: &mut Context<'_>) {
         let Work { wheel, due, .. } = &mut self.work;
@@ -231,6 +225,9 @@ impl Pass {
     ///
     /// What others wait for comes first, the peer among them: all that may lead into a core, what goes down, then the device, and what is to go back to other
     /// processors. The order-free work above the cores, on which most time goes, comes last.
+    ///
+    /// What is due enters its bucket once in this, behind all that has come: where the processor was away for a while, what a timer waits for
+    /// may lie in the device, and came in time.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -241,7 +238,8 @@ impl Pass {
     ) -> bool {
         let urgent = self.here & !self.free;
         let mut next = first.or_else(|| next(cx, self.here, run));
-        let busy = next.is_some();
+        let mut busy = next.is_some();
+        let mut expired = false;
         loop {
             while let Some(queue) = next {
                 self.serve(cx, queue, run);
@@ -251,6 +249,14 @@ impl Pass {
                 self.bring_numbers(cx);
                 next = self::next(cx, urgent, run);
                 if next.is_some() {
+                    continue;
+                }
+            }
+            if cx.now >= self.work.due_at && !mem::replace(&mut expired, true) {
+                self.expire_due(cx);
+                next = self::next(cx, urgent, run);
+                if next.is_some() {
+                    busy = true;
                     continue;
                 }
             }

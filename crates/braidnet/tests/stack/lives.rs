@@ -251,8 +251,26 @@ fn crowd(pair: &mut Pair, count: usize) {
         pair.server.forget(*answer);
     }
     pair.events = Default::default();
-    // TIME-WAIT passes.
-    pair.pass(Duration::from_secs(120));
+    // TIME-WAIT passes, and the time for which neighbours are remembered.
+    pair.pass(Duration::from_secs(240));
+}
+
+/// A processor that was away finds the acknowledgment in the device, and that the time to send again has passed.
+#[test]
+fn what_came_is_heard_before_what_is_due() {
+    for medium in BOTH_MEDIA {
+        let mut pair = Pair::new(medium);
+        let (call, answer) = pair.connected();
+        assert_eq!(pair.client.send(call, &text(1000)), Ok(1000));
+        pair.client.turn(pair.now);
+        pair.server.turn(pair.now);
+        assert!(read(&mut pair.server, answer) == text(1000));
+        pair.now += Duration::from_secs(10);
+        pair.server.turn(pair.now);
+        pair.settle();
+        let counters = pair.client.counters();
+        assert_eq!(counters.get("tcp.retransmitted"), None, "{counters:?}");
+    }
 }
 
 #[test]
