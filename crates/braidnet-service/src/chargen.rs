@@ -50,16 +50,26 @@ struct Generating {
 const RETRY: Duration = Duration::from_millis(20);
 
 impl Generating {
-    /// Fills what space there is.
+    /// Fills what space there is, in whole segments, wherever the pattern begins anew: what is short ends a train.
     fn fill(&mut self, io: &mut Io<'_, '_>) {
         while io.space() > 0 && !self.stopped {
-            let wanted = &PATTERN[self.at..];
-            let written = io.write(wanted);
-            if written == 0 {
+            let bytes = (io.space() as usize).min(io.mss());
+            let Some(mut message) = io.allocate(bytes) else {
                 io.wake_at(io.now() + RETRY);
                 return;
+            };
+            let mut at = self.at;
+            while message.total_len() < bytes {
+                let left = bytes - message.total_len();
+                let pattern = &PATTERN[at..];
+                let copied = message.extend_from_slice_summed(&pattern[..left.min(pattern.len())]);
+                at = (at + copied) % PERIOD;
             }
-            self.at = (self.at + written) % PERIOD;
+            if io.send(message).is_err() {
+                // The connection is closing.
+                return;
+            }
+            self.at = at;
         }
     }
 }
