@@ -29,6 +29,9 @@ impl From<SocketError> for Errno {
             SocketError::NoSuchOption => libc::ENOPROTOOPT,
             SocketError::NotSupported => libc::EOPNOTSUPP,
             SocketError::HostUnreachable => libc::EHOSTUNREACH,
+            SocketError::TooLong => libc::EMSGSIZE,
+            SocketError::NoDestination => libc::EDESTADDRREQ,
+            SocketError::Forbidden => libc::EACCES,
             SocketError::Down => libc::ENETDOWN,
         })
     }

@@ -75,6 +75,7 @@ pub(crate) fn set(
             return Err(Errno(libc::EINVAL));
         }
         OptionName::FastOpenConnect => SocketOption::FastOpenConnect(is_on),
+        OptionName::Broadcast => SocketOption::Broadcast(is_on),
         // No number stands for it.
         OptionName::Ecn => return Err(Errno(libc::ENOPROTOOPT)),
         // No number leads there.
@@ -99,6 +100,7 @@ pub(crate) fn get(
         | SocketOption::NoDelay(on)
         | SocketOption::Cork(on)
         | SocketOption::KeepAlive(on)
+        | SocketOption::Broadcast(on)
         | SocketOption::FastOpenConnect(on) => i32::from(on),
         SocketOption::MaximumSegment(bytes) => i32::from(bytes),
         // As Linux does, which takes as much again for its own records.

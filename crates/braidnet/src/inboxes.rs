@@ -11,7 +11,7 @@ use braidnet_inet::notes::UdpFlow;
 use braidnet_inet::udp::UdpPorts;
 use braidnet_message::{Message, Run};
 use braidnet_stream::Control;
-use braidnet_wire::address::Tuple;
+use braidnet_wire::address::{Address, Tuple};
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -75,11 +75,27 @@ pub(crate) struct Inboxes {
     released_unread: u64,
     not_sent_there: u64,
     reports_full: u64,
+    not_for_address: u64,
+    not_from_peer: u64,
+    /// Ports where something has come, for who [watches](Inboxes::watch); each once.
+    stirred: VecDeque<u16>,
+    is_watched: bool,
+}
+
+/// Which datagrams a port takes; by default all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Only {
+    /// Those for this address.
+    pub(crate) address: Option<Address>,
+    /// Those from there.
+    pub(crate) peer: Option<SocketAddr>,
 }
 
 /// What waits at one port.
 #[derive(Default)]
 struct Inbox {
+    only: Only,
+    is_stirred: bool,
     waiting: VecDeque<Waiting>,
     held_bytes: usize,
     /// Where datagrams have gone last, the latest at the end.
@@ -105,6 +121,27 @@ impl Inboxes {
             released_unread: 0,
             not_sent_there: 0,
             reports_full: 0,
+            not_for_address: 0,
+            not_from_peer: 0,
+            stirred: VecDeque::new(),
+            is_watched: false,
+        }
+    }
+
+    /// From now on it is noted at which ports something has come.
+    pub(crate) fn watch(&mut self) {
+        self.is_watched = true;
+    }
+
+    /// The next port at which something has come.
+    pub(crate) fn stirred(&mut self) -> Option<u16> {
+        loop {
+            let port = self.stirred.pop_front()?;
+            if let Some(inbox) = self.by_port.get_mut(&port)
+                && core::mem::take(&mut inbox.is_stirred)
+            {
+                return Some(port);
+            }
         }
     }
 
@@ -117,15 +154,39 @@ impl Inboxes {
         if port == 0 {
             return Err(BindError::PortZero);
         }
-        let most = self.limits.ports.bound;
-        if !self.is_bound(port) && self.by_port.len() >= most {
-            return Err(BindError::TableFull(most));
+        if !self.is_bound(port) {
+            self.check_room()?;
         }
         self.open
             .bind(port)
             .map_err(|_| BindError::PortInUse(port))?;
         self.by_port.insert(port, Inbox::default());
         Ok(())
+    }
+
+    /// Binds a port that is free, from those that are for it, nobody can tell which (RFC 6056); `None` if all are taken.
+    pub(crate) fn bind_any(&mut self) -> Result<Option<u16>, BindError> {
+        self.check_room()?;
+        let Ok(port) = self.open.bind(0) else {
+            return Ok(None);
+        };
+        self.by_port.insert(port, Inbox::default());
+        Ok(Some(port))
+    }
+
+    fn check_room(&self) -> Result<(), BindError> {
+        let most = self.limits.ports.bound;
+        match self.by_port.len() < most {
+            true => Ok(()),
+            false => Err(BindError::TableFull(most)),
+        }
+    }
+
+    /// Which datagrams a port takes from now on. What waits goes on waiting.
+    pub(crate) fn restrict(&mut self, port: u16, only: Only) {
+        if let Some(inbox) = self.by_port.get_mut(&port) {
+            inbox.only = only;
+        }
     }
 
     pub(crate) fn is_bound(&self, port: u16) -> bool {
@@ -186,6 +247,17 @@ impl Inboxes {
             _ => WhyUndelivered::Lost,
         };
         inbox.undelivered.push_back(Undelivered { to, why });
+        self.stir(local_port);
+    }
+
+    /// Something has come for a port.
+    fn stir(&mut self, port: u16) {
+        if let Some(inbox) = self.by_port.get_mut(&port)
+            && self.is_watched
+            && !core::mem::replace(&mut inbox.is_stirred, true)
+        {
+            self.stirred.push_back(port);
+        }
     }
 
     /// What the network has said of datagrams from a port, the first that was not asked for yet.
@@ -205,10 +277,20 @@ impl Inboxes {
         let Some(inbox) = self.by_port.get_mut(&tuple.local_port) else {
             return debug_assert!(false, "a datagram for a port that is not bound");
         };
+        let from = SocketAddr::new(tuple.remote.into(), tuple.remote_port);
+        if inbox.only.address.is_some_and(|own| own != tuple.local) {
+            self.not_for_address += 1;
+            return spent.push(message);
+        }
+        if inbox.only.peer.is_some_and(|peer| peer != from) {
+            self.not_from_peer += 1;
+            return spent.push(message);
+        }
         if spares_memory {
             self.memory_short += 1;
             return spent.push(message);
         }
+        let port = tuple.local_port;
         let held_bytes = OVERHEAD + buffer_bytes(&message);
         let in_port = inbox.held_bytes + held_bytes;
         let in_all = self.held_bytes + held_bytes;
@@ -223,6 +305,15 @@ impl Inboxes {
             message,
             held_bytes,
         });
+        self.stir(port);
+    }
+
+    /// The datagram that has waited longest at a port, which goes on waiting.
+    pub(crate) fn first(&self, port: u16) -> Result<&Message, ReceiveFromError> {
+        let inbox = self.by_port.get(&port);
+        let inbox = inbox.ok_or(ReceiveFromError::Unbound(port))?;
+        let first = inbox.waiting.front().ok_or(ReceiveFromError::Empty)?;
+        Ok(&first.message)
     }
 
     /// The datagram that has waited longest at a port.
@@ -248,6 +339,8 @@ impl Inboxes {
             ("udp.released_unread", self.released_unread),
             ("udp.report_not_sent_there", self.not_sent_there),
             ("udp.reports_full", self.reports_full),
+            ("udp.not_for_address", self.not_for_address),
+            ("udp.not_from_peer", self.not_from_peer),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)

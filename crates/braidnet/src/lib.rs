@@ -4,7 +4,7 @@
 //!
 //! - [`Stack`]: one processor that your own loop turns. No thread, no lock, no clock inside. TCP connections and
 //!   UDP ports.
-//! - [`socket::Sockets`]: TCP with the verbs, options, errors and readiness that POSIX has, over such a stack.
+//! - [`socket::Sockets`]: TCP and UDP with the verbs, options, errors and readiness that POSIX has, over such a stack.
 //! - [`Server`]: services that run to completion on the stack's own processors, as many as you give it, under the
 //!   [`Architecture`] that you choose.
 //!

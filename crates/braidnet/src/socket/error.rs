@@ -1,6 +1,6 @@
 //! What a socket's verbs answer when they do not do what they were asked for, in the words of the system's `errno`.
 
-use crate::error::{CloseReason, ConnectError};
+use crate::error::{BindError, CloseReason, ConnectError, ReceiveFromError, SendToError};
 
 /// Why a verb of [`Sockets`](super::Sockets) has not done what it was asked for, or what has befallen a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
@@ -59,12 +59,21 @@ pub enum SocketError {
     /// No such option.
     #[error("there is no such option")]
     NoSuchOption,
-    /// The stack has not turned it on.
-    #[error("this stack has not turned that on")]
+    /// The stack has not turned it on, or sockets of this kind do not have it.
+    #[error("this stack has not turned that on, or sockets of this kind do not have it")]
     NotSupported,
     /// The network says that the peer cannot be reached.
     #[error("the network says that the peer cannot be reached")]
     HostUnreachable,
+    /// It is longer than a datagram can be.
+    #[error("it is longer than a datagram can be")]
+    TooLong,
+    /// Nobody has said where it is to go.
+    #[error("the socket is not connected, and nobody has said where this is to go")]
+    NoDestination,
+    /// It is for every host of a network, and the socket is not [set](super::SocketOption::Broadcast) to send such.
+    #[error("that is for every host of a network, and the socket is not set to send such")]
+    Forbidden,
     /// The stack has stopped: whoever turned it has panicked, or its host was stopped.
     #[error("the stack has stopped")]
     Down,
@@ -72,7 +81,7 @@ pub enum SocketError {
 
 impl SocketError {
     /// Every error.
-    pub const ALL: [SocketError; 21] = [
+    pub const ALL: [SocketError; 24] = [
         SocketError::BadSocket,
         SocketError::TooMany,
         SocketError::Invalid,
@@ -93,6 +102,9 @@ impl SocketError {
         SocketError::NoSuchOption,
         SocketError::NotSupported,
         SocketError::HostUnreachable,
+        SocketError::TooLong,
+        SocketError::NoDestination,
+        SocketError::Forbidden,
         SocketError::Down,
     ];
 
@@ -119,6 +131,9 @@ impl SocketError {
             SocketError::NoSuchOption => "ENOPROTOOPT",
             SocketError::NotSupported => "EOPNOTSUPP",
             SocketError::HostUnreachable => "EHOSTUNREACH",
+            SocketError::TooLong => "EMSGSIZE",
+            SocketError::NoDestination => "EDESTADDRREQ",
+            SocketError::Forbidden => "EACCES",
             SocketError::Down => "ENETDOWN",
         }
     }
@@ -144,6 +159,36 @@ impl From<ConnectError> for SocketError {
             ConnectError::NotIpv4 => SocketError::FamilyNotSupported,
             ConnectError::NoPeer | ConnectError::NoPort => SocketError::AddressNotAvailable,
             ConnectError::NoMemory => SocketError::NoMemory,
+        }
+    }
+}
+
+impl From<BindError> for SocketError {
+    fn from(error: BindError) -> SocketError {
+        match error {
+            BindError::PortZero => SocketError::Invalid,
+            BindError::PortInUse(_) => SocketError::AddressInUse,
+            BindError::TableFull(_) => SocketError::NoMemory,
+        }
+    }
+}
+
+impl From<SendToError> for SocketError {
+    fn from(error: SendToError) -> SocketError {
+        match error {
+            SendToError::Unbound(_) | SendToError::PortZero => SocketError::Invalid,
+            SendToError::NotIpv4 => SocketError::FamilyNotSupported,
+            SendToError::TooLong { .. } => SocketError::TooLong,
+            SendToError::NoMemory => SocketError::NoMemory,
+        }
+    }
+}
+
+impl From<ReceiveFromError> for SocketError {
+    fn from(error: ReceiveFromError) -> SocketError {
+        match error {
+            ReceiveFromError::Empty => SocketError::WouldBlock,
+            ReceiveFromError::Unbound(_) => SocketError::Invalid,
         }
     }
 }

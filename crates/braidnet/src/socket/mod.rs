@@ -1,13 +1,13 @@
 //! Sockets without a face: the state that types shaped like std's or tokio's are worn over.
 //!
-//! [`Sockets`] puts the verbs of POSIX, with the meaning that Linux gives them for TCP, over a caller-turned
+//! [`Sockets`] puts the verbs of POSIX, with the meaning that Linux gives them for TCP and UDP, over a caller-turned
 //! [`Stack`]. Nothing blocks: what would says [`SocketError::WouldBlock`] or [`SocketError::InProgress`], and
 //! [`Sockets::readiness`] says what would not. Whoever polls asks [`Sockets::changed`] which sockets to look at. For several threads or
 //! tasks, some of which wait, there is [`Shared`]: a lock, and for each socket those who wait for it.
 //!
-//! What it refuses: UDP (the stack's own [`bind`](Stack::bind) has it), IPv6 as long as the stack has none, and options that
-//! [`SocketOption`] does not list.
+//! What it refuses: IPv6 as long as the stack has none, and options that [`SocketOption`] does not list.
 
+mod datagrams;
 mod error;
 mod options;
 mod readiness;
@@ -45,7 +45,7 @@ use table::{Entry, Role, Table};
 /// How long a corked socket holds back what does not fill a segment, as Linux does.
 const CORKED_FOR: Duration = Duration::from_millis(200);
 
-/// TCP sockets, turned by whoever owns them: no thread, no lock, no clock of its own.
+/// Sockets of TCP and UDP, turned by whoever owns them: no thread, no lock, no clock of its own.
 ///
 /// What is asked for leaves with the next [`turn`](Sockets::turn).
 ///
@@ -87,6 +87,8 @@ pub struct Sockets {
     table: Table,
     by_connection: HashMap<Connection, Socket>,
     listeners: Vec<Socket>,
+    /// Datagram sockets by the port that they are bound to.
+    by_datagram_port: BTreeMap<u16, Socket>,
     /// Sockets that hold something back, and until when.
     corked: BTreeSet<(Instant, Socket)>,
     /// Places of sockets whose readiness may have changed, each once.
@@ -146,6 +148,7 @@ impl Sockets {
             table: Table::new(config.sockets),
             by_connection: HashMap::new(),
             listeners: Vec::new(),
+            by_datagram_port: BTreeMap::new(),
             corked: BTreeSet::new(),
             changed: VecDeque::new(),
             changes: 0,
@@ -193,6 +196,13 @@ impl Sockets {
             Role::Opening(..) => {}
             Role::Listening(listening) if listening.queue.is_empty() => {}
             Role::Listening(_) => ready |= Readiness::READABLE,
+            Role::Datagrams(_) => {
+                let waiting = entry
+                    .datagram_port()
+                    .and_then(|port| self.stack.next_datagram_bytes(port));
+                ready |= Readiness::WRITABLE;
+                ready.set(Readiness::READABLE, waiting.is_some());
+            }
             Role::Open(connection, _) => {
                 let (read_shut, write_shut) = (entry.read_shut, entry.write_shut);
                 let state = self.stack.standing(*connection);
@@ -263,6 +273,7 @@ impl Sockets {
             Role::Open(connection, tuple) if !self.stack.standing(*connection).is_gone => {
                 Ok(SocketAddr::new(tuple.remote.into(), tuple.remote_port))
             }
+            Role::Datagrams(datagrams) => datagrams.peer.ok_or(SocketError::NotConnected),
             _ => Err(SocketError::NotConnected),
         }
     }
@@ -277,14 +288,21 @@ impl Sockets {
         info.ok_or(SocketError::NotConnected)
     }
 
-    /// Bytes that can be received now (`SIOCINQ`).
+    /// Bytes that can be received now (`SIOCINQ`), of a datagram socket those of the next datagram.
     ///
     /// # Errors
     /// If the socket listens, or there is none.
     pub fn readable_bytes(&mut self, socket: Socket) -> Result<usize, SocketError> {
-        match &self.table.get(socket)?.role {
+        let entry = self.table.get(socket)?;
+        match &entry.role {
             Role::Listening(_) => Err(SocketError::Invalid),
             Role::Open(connection, _) => Ok(self.stack.standing(*connection).readable),
+            Role::Datagrams(_) => {
+                let waiting = entry
+                    .datagram_port()
+                    .and_then(|port| self.stack.next_datagram_bytes(port));
+                Ok(waiting.unwrap_or(0))
+            }
             _ => Ok(0),
         }
     }

@@ -52,6 +52,8 @@ pub enum SocketOption {
     /// (`TCP_FASTOPEN_CONNECT`; RFC 7413): connecting is done at once then. Before the connection, and only on a stack whose connections [use
     /// Fast Open](braidnet_tcp::FastOpen::Connect).
     FastOpenConnect(bool),
+    /// Whether datagrams may go to every host of a network (`SO_BROADCAST`). Of datagram sockets, which have no other option here.
+    Broadcast(bool),
 }
 
 /// An option, without a value.
@@ -93,10 +95,12 @@ pub enum OptionName {
     FastOpen,
     /// [`SocketOption::FastOpenConnect`].
     FastOpenConnect,
+    /// [`SocketOption::Broadcast`].
+    Broadcast,
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/in.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 16] = [
+const NUMBERS: [(i32, i32, OptionName); 17] = [
     (0, 1, OptionName::DifferentiatedServices),
     (0, 2, OptionName::TimeToLive),
     (1, 2, OptionName::ReuseAddress),
@@ -113,6 +117,7 @@ const NUMBERS: [(i32, i32, OptionName); 16] = [
     (6, 18, OptionName::UserTimeout),
     (6, 23, OptionName::FastOpen),
     (6, 30, OptionName::FastOpenConnect),
+    (1, 6, OptionName::Broadcast),
 ];
 
 impl OptionName {
@@ -142,6 +147,7 @@ pub(super) struct Options {
     pub(super) cork: bool,
     pub(super) linger: Option<Duration>,
     pub(super) fast_open_connect: bool,
+    pub(super) broadcast: bool,
     /// What the engine is to know.
     pub(super) engine: Config,
 }
@@ -153,6 +159,7 @@ impl Options {
             cork: false,
             linger: None,
             fast_open_connect: false,
+            broadcast: false,
             engine: *engine,
         }
     }
@@ -174,6 +181,10 @@ impl Options {
             }
             SocketOption::FastOpenConnect(on) => {
                 self.fast_open_connect = on;
+                return Ok(None);
+            }
+            SocketOption::Broadcast(on) => {
+                self.broadcast = on;
                 return Ok(None);
             }
             SocketOption::NoDelay(on) => Setting::Nagle(!on),
@@ -234,6 +245,7 @@ impl Options {
             OptionName::FastOpen if !self.engine.fast_open.listens() => SocketOption::FastOpen(0),
             OptionName::FastOpen => SocketOption::FastOpen(self.engine.fast_open_pending),
             OptionName::FastOpenConnect => SocketOption::FastOpenConnect(self.fast_open_connect),
+            OptionName::Broadcast => SocketOption::Broadcast(self.broadcast),
         }
     }
 
@@ -333,6 +345,7 @@ mod tests {
                 OptionName::FastOpenConnect,
                 SocketOption::FastOpenConnect(true),
             ),
+            (OptionName::Broadcast, SocketOption::Broadcast(true)),
         ];
         for (name, value) in rows {
             assert_ne!(options.get(name), value);

@@ -4,6 +4,7 @@ use super::error::SocketError;
 use super::options::Options;
 use crate::stack::Connection;
 use braidnet_wire::address::{Address, Tuple};
+use core::net::SocketAddr;
 use std::collections::VecDeque;
 
 /// The number of a socket. It is not given to another one before 2^32 others had its place.
@@ -61,6 +62,7 @@ pub(super) enum Role {
     Open(Connection, Tuple),
     /// The opening has failed, and its owner has not asked since.
     Failed,
+    Datagrams(Datagrams),
 }
 
 /// A listener: what is there to be accepted.
@@ -70,6 +72,15 @@ pub(super) struct Listening {
     /// Most connections in the queue.
     pub(super) capacity: usize,
     pub(super) queue: VecDeque<Connection>,
+}
+
+/// A socket for datagrams.
+#[derive(Default)]
+pub(super) struct Datagrams {
+    /// Where they go unless it is said, and the only one from whom they come.
+    pub(super) peer: Option<SocketAddr>,
+    /// The address that its owner has bound it to, whatever it is connected from: the unspecified one if none or all.
+    pub(super) asked_for: Address,
 }
 
 impl Entry {
@@ -91,6 +102,14 @@ impl Entry {
         match &self.role {
             Role::Opening(_, tuple) | Role::Open(_, tuple) => Some((tuple.local, tuple.local_port)),
             _ => self.bound,
+        }
+    }
+
+    /// The port of UDP that it is bound to.
+    pub(super) fn datagram_port(&self) -> Option<u16> {
+        match self.role {
+            Role::Datagrams(_) => self.bound.map(|(_, port)| port),
+            _ => None,
         }
     }
 

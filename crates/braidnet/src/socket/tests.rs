@@ -1,5 +1,6 @@
 //! Verbs, errors and readiness over two stacks joined in memory. What goes over the wire is in the packet scripts.
 
+mod datagrams;
 mod fast_open;
 mod waiting;
 

@@ -26,6 +26,9 @@ impl Sockets {
         while let Some(connection) = self.stack.stirred() {
             self.stirred(connection);
         }
+        while let Some(port) = self.stack.stirred_port() {
+            self.datagrams_stirred(port);
+        }
         asked
     }
 

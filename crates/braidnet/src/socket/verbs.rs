@@ -13,7 +13,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 impl Sockets {
-    /// A new socket, neither bound nor connected.
+    /// A new socket for a stream of bytes (TCP), neither bound nor connected. For [datagrams](Sockets::datagram_socket) there are others.
     ///
     /// # Errors
     /// If as many are open as may be.
@@ -29,13 +29,18 @@ impl Sockets {
     /// If the socket is bound or connected already, the address is not the stack's, or the port is in use.
     pub fn bind(&mut self, socket: Socket, at: SocketAddr) -> Result<(), SocketError> {
         let entry = self.table.get(socket)?;
-        if entry.bound.is_some() || !matches!(entry.role, Role::Idle) {
+        let is_bindable = matches!(entry.role, Role::Idle | Role::Datagrams(_));
+        if entry.bound.is_some() || !is_bindable {
             return Err(SocketError::Invalid);
         }
         let may_share = entry.options.reuse_address;
+        let takes_datagrams = matches!(entry.role, Role::Datagrams(_));
         let address = v4(at.ip())?;
         if !address.is_unspecified() && !self.addresses.contains(&address) {
             return Err(SocketError::AddressNotAvailable);
+        }
+        if takes_datagrams {
+            return self.bind_datagrams(socket, (address, at.port()));
         }
         let port = match at.port() {
             0 => self.free_port(address)?,
@@ -65,6 +70,7 @@ impl Sockets {
                 self.stack.set_backlog_at(address, port, capacity);
                 return Ok(());
             }
+            Role::Datagrams(_) => return Err(SocketError::NotSupported),
             _ => return Err(SocketError::Invalid),
         }
         let unbound = Address::v4([0; 4]);
@@ -99,8 +105,10 @@ impl Sockets {
     pub fn accept(&mut self, listener: Socket) -> Result<(Socket, SocketAddr), SocketError> {
         let entry = self.table.get(listener)?;
         let options = entry.options;
-        let Role::Listening(listening) = &mut entry.role else {
-            return Err(SocketError::Invalid);
+        let listening = match &mut entry.role {
+            Role::Listening(listening) => listening,
+            Role::Datagrams(_) => return Err(SocketError::NotSupported),
+            _ => return Err(SocketError::Invalid),
         };
         let connection = *listening.queue.front().ok_or(SocketError::WouldBlock)?;
         let Some(tuple) = self.stack.tuple(connection) else {
@@ -132,6 +140,9 @@ impl Sockets {
     /// Opens a connection to `to`: the answer is [`SocketError::InProgress`], and the socket is writable once it is established or
     /// has failed. Asked again, it says how it went: nothing if well, and then that it is connected. Where it is to [wait for
     /// data](SocketOption::FastOpenConnect) that travel with the SYN, and they would, it is done at once.
+    ///
+    /// A datagram socket is connected at once, and as often as asked: what it sends goes to `to` unless it is said where, it receives from
+    /// there only, and hears what the network says of what it has sent.
     ///
     /// # Errors
     /// As said, and if the socket listens, no port or room is left, or the address is an IPv6 one.
@@ -180,6 +191,8 @@ impl Sockets {
             }
             Role::Open(..) => return Err(SocketError::Connected),
             Role::Listening(_) => return Err(SocketError::Connected),
+            Role::Datagrams(_) if bytes.is_some() => return Err(SocketError::NotSupported),
+            Role::Datagrams(_) => return self.connect_datagrams(socket, to).map(|()| 0),
             Role::Failed => {
                 let why = entry.error.take().unwrap_or(SocketError::Aborted);
                 *entry = Entry {
@@ -231,7 +244,7 @@ impl Sockets {
         }
     }
 
-    /// Takes bytes to send, as many as there is room for; how many.
+    /// Takes bytes to send, as many as there is room for; how many. On a datagram socket they are one datagram to whom it is connected with.
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if there is room for none; what has befallen the connection, the first time, then
@@ -256,6 +269,7 @@ impl Sockets {
             Role::Opening(..) if entry.write_shut => return Err(SocketError::BrokenPipe),
             Role::Opening(..) if entry.is_held => return self.start(socket, Some(bytes)),
             Role::Opening(..) => return Err(SocketError::WouldBlock),
+            Role::Datagrams(_) => return self.send_datagram(socket, bytes, None),
             Role::Open(connection, _) if entry.error.is_none() && !entry.write_shut => connection,
             _ => return Err(entry.error.take().unwrap_or(SocketError::BrokenPipe)),
         };
@@ -273,7 +287,8 @@ impl Sockets {
         }
     }
 
-    /// Copies received bytes out, in order; how many. 0 says that there will be no more.
+    /// Copies received bytes out, in order; how many. 0 says that there will be no more. On a datagram socket they are the next datagram, as
+    /// much of it as there is room for; one of none is one.
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if nothing has come yet; what has befallen the connection, once.
@@ -294,6 +309,10 @@ impl Sockets {
         let connection = match entry.role {
             Role::Open(connection, _) => connection,
             Role::Opening(..) => return Err(SocketError::WouldBlock),
+            Role::Datagrams(_) => {
+                let received = self.receive_datagram(socket, to, peek)?;
+                return Ok(received.copied);
+            }
             Role::Failed => return entry.error.take().map_or(Ok(0), Err),
             Role::Idle | Role::Listening(_) => {
                 return Err(entry.error.take().unwrap_or(SocketError::NotConnected));
@@ -328,6 +347,7 @@ impl Sockets {
         let entry = self.table.get(socket)?;
         match entry.role {
             Role::Idle | Role::Failed => return Err(SocketError::NotConnected),
+            Role::Datagrams(_) => return Err(SocketError::NotSupported),
             Role::Listening(_) if how.reads() => {
                 let role = mem::replace(&mut entry.role, Role::Idle);
                 self.stop_listening(socket, role);
@@ -366,6 +386,7 @@ impl Sockets {
         let resets = entry.options.linger == Some(Duration::ZERO);
         match entry.role {
             Role::Idle | Role::Failed => {}
+            Role::Datagrams(_) => self.close_datagrams(entry.bound),
             Role::Listening(_) => self.stop_listening(socket, entry.role),
             Role::Opening(connection, _) => self.let_go(connection, true),
             Role::Open(connection, _) => {
@@ -382,6 +403,11 @@ impl Sockets {
     /// If the value makes no sense, or comes too late, or is one that the stack has not turned on; or there is no such socket.
     pub fn set_option(&mut self, socket: Socket, option: SocketOption) -> Result<(), SocketError> {
         let entry = self.table.get(socket)?;
+        if let Role::Datagrams(_) = entry.role
+            && !matches!(option, SocketOption::Broadcast(_))
+        {
+            return Err(SocketError::NoSuchOption);
+        }
         if let SocketOption::FastOpenConnect(_) = option {
             if !self.common.fast_open.connects() {
                 return Err(SocketError::NotSupported);
@@ -411,7 +437,7 @@ impl Sockets {
                     self.stack.cork(connection, cork);
                 }
             }
-            Role::Idle | Role::Failed => {}
+            Role::Idle | Role::Failed | Role::Datagrams(_) => {}
         }
         Ok(())
     }
@@ -419,13 +445,19 @@ impl Sockets {
     /// What an option is set to.
     ///
     /// # Errors
-    /// If there is no such socket.
+    /// If there is no such socket, or it has no such option.
     pub fn option(
         &mut self,
         socket: Socket,
         name: OptionName,
     ) -> Result<SocketOption, SocketError> {
-        Ok(self.table.get(socket)?.options.get(name))
+        let entry = self.table.get(socket)?;
+        if let Role::Datagrams(_) = entry.role
+            && name != OptionName::Broadcast
+        {
+            return Err(SocketError::NoSuchOption);
+        }
+        Ok(entry.options.get(name))
     }
 
     /// What the end of a connection leaves on its socket.
@@ -496,7 +528,8 @@ impl Sockets {
             let shares = may_share
                 && entry.options.reuse_address
                 && !matches!(entry.role, Role::Listening(_));
-            other_port == port && overlaps && !shares
+            let takes_datagrams = matches!(entry.role, Role::Datagrams(_));
+            other_port == port && overlaps && !shares && !takes_datagrams
         })
     }
 
@@ -510,7 +543,7 @@ impl Sockets {
 }
 
 /// An address of the family that the stack speaks.
-fn v4(address: IpAddr) -> Result<Address, SocketError> {
+pub(super) fn v4(address: IpAddr) -> Result<Address, SocketError> {
     let address = Address::from(address);
     match address.is_v4() {
         true => Ok(address),

@@ -2,11 +2,12 @@
 
 use super::Stack;
 use crate::error::{BindError, ReceiveFromError, SendToError, Undelivered};
+use crate::inboxes::Only;
 use braidnet_inet::HEADROOM;
 use braidnet_inet::notes::UdpFlow;
 use braidnet_message::{Message, Scarcity};
 use braidnet_stream::Direction;
-use braidnet_wire::address::Tuple;
+use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::{ipv4, udp};
 use core::net::{Ipv4Addr, SocketAddr};
 
@@ -22,6 +23,16 @@ pub struct Received {
 }
 
 impl Received {
+    /// Copies a datagram out, as much of it as there is room for.
+    fn copy(message: &Message, to: &mut [u8]) -> Received {
+        let UdpFlow { tuple } = message.note();
+        Received {
+            from: SocketAddr::new(tuple.remote.into(), tuple.remote_port),
+            copied: message.copy_to_slice(to),
+            len: message.total_len(),
+        }
+    }
+
     /// Whether it was longer than the room for it.
     pub fn is_truncated(&self) -> bool {
         self.copied < self.len
@@ -73,6 +84,16 @@ impl Stack {
     /// If the port is not bound, `to` is an IPv6 address or has port 0, there are more bytes than a datagram holds, or memory
     /// is short: then nothing is sent.
     pub fn send_to(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> Result<(), SendToError> {
+        self.send_between((Ipv4Addr::UNSPECIFIED.into(), port), to, bytes)
+    }
+
+    /// The same from one of the stack's addresses; the unspecified one leaves the choice to the stack.
+    pub(crate) fn send_between(
+        &mut self,
+        (local, port): (Address, u16),
+        to: SocketAddr,
+        bytes: &[u8],
+    ) -> Result<(), SendToError> {
         if !self.inboxes.is_bound(port) {
             return Err(SendToError::Unbound(port));
         }
@@ -90,7 +111,7 @@ impl Stack {
         let mut message = self.filled(bytes).ok_or(SendToError::NoMemory)?;
         message.set_note(UdpFlow {
             tuple: Tuple {
-                local: Ipv4Addr::UNSPECIFIED.into(),
+                local,
                 remote: to.ip().into(),
                 local_port: port,
                 remote_port: to.port(),
@@ -109,14 +130,49 @@ impl Stack {
     /// [`ReceiveFromError::Empty`] if none is there yet, [`ReceiveFromError::Unbound`] if none will ever come.
     pub fn receive_from(&mut self, port: u16, to: &mut [u8]) -> Result<Received, ReceiveFromError> {
         let message = self.inboxes.next(port)?;
-        let UdpFlow { tuple } = message.note();
-        let received = Received {
-            from: SocketAddr::new(tuple.remote.into(), tuple.remote_port),
-            copied: message.copy_to_slice(to),
-            len: message.total_len(),
-        };
+        let received = Received::copy(&message, to);
         self.spent.push(message);
         Ok(received)
+    }
+
+    /// The same, and leaves it there.
+    pub(crate) fn peek_from(
+        &mut self,
+        port: u16,
+        to: &mut [u8],
+    ) -> Result<Received, ReceiveFromError> {
+        Ok(Received::copy(self.inboxes.first(port)?, to))
+    }
+
+    /// Bytes of the next datagram at a port; `None` if none waits.
+    pub(crate) fn next_datagram_bytes(&self, port: u16) -> Option<usize> {
+        let first = self.inboxes.first(port).ok()?;
+        Some(first.total_len())
+    }
+
+    /// [`bind`](Stack::bind) to a port that is free; `None` if none is.
+    pub(crate) fn bind_any(&mut self) -> Result<Option<u16>, BindError> {
+        self.inboxes.bind_any()
+    }
+
+    /// Which datagrams a bound port takes from now on.
+    pub(crate) fn restrict(&mut self, port: u16, only: Only) {
+        self.inboxes.restrict(port, only);
+    }
+
+    /// The next bound port at which something has come, for who [watches](Stack::watch).
+    pub(crate) fn stirred_port(&mut self) -> Option<u16> {
+        self.inboxes.stirred()
+    }
+
+    /// The address from which something goes to `to`.
+    pub(crate) fn source_for(&self, to: &Address) -> Address {
+        self.interface.source_for(to)
+    }
+
+    /// Whether what goes to `to` is for every host of a network here.
+    pub(crate) fn is_broadcast(&self, to: &Address) -> bool {
+        self.interface.is_broadcast(to)
     }
 
     /// What the network says of a datagram that was sent from the bound port `port`: the first of what has come and was not asked for yet

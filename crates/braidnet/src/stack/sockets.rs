@@ -25,10 +25,11 @@ pub(crate) struct Standing {
 }
 
 impl Stack {
-    /// From now on it is noted which connections have got something to read or room to send, and TCP hears of every byte that
+    /// From now on it is noted which connections and ports have got something to read or room to send, and TCP hears of every byte that
     /// is read.
     pub(crate) fn watch(&mut self) {
         self.endpoints.watch();
+        self.inboxes.watch();
         self.credit_threshold = 1;
     }
 

@@ -1,0 +1,238 @@
+//! Sockets for datagrams (UDP, RFC 768), over the ports of the stack.
+//!
+//! A port has one socket, whatever address that is bound to. What comes for another address, or to a connected socket from another than its
+//! peer, is dropped as `udp.not_for_address` or `udp.not_from_peer`. What the network says of datagrams becomes an error of a connected socket
+//! only, and only where it says that trying again is of no use, as on Linux; of others it waits for [`Stack::undelivered`].
+//!
+//! [`Stack::undelivered`]: crate::Stack::undelivered
+
+use super::Sockets;
+use super::error::SocketError;
+use super::options::Options;
+use super::table::{Datagrams, Role, Socket};
+use super::verbs::v4;
+use crate::error::WhyUndelivered;
+use crate::inboxes::Only;
+use crate::stack::Received;
+use braidnet_wire::address::Address;
+use core::net::SocketAddr;
+
+impl Sockets {
+    /// A new socket for datagrams (UDP), neither bound nor connected. It is bound to a free port when it first sends or connects.
+    ///
+    /// It neither listens nor accepts nor is shut down ([`SocketError::NotSupported`]), and of all options it has
+    /// [`Broadcast`](super::SocketOption::Broadcast).
+    ///
+    /// ```
+    /// use braidnet::device::{memory, Capabilities};
+    /// use braidnet::socket::Sockets;
+    /// use braidnet::{Instant, StackConfig};
+    ///
+    /// let (here, there) = memory::wire(Capabilities::ip(1500), 64);
+    /// let mut asker = Sockets::new(&StackConfig::new("10.0.0.1".parse()?), here)?;
+    /// let mut oracle = Sockets::new(&StackConfig::new("10.0.0.2".parse()?), there)?;
+    ///
+    /// let ear = oracle.datagram_socket()?;
+    /// oracle.bind(ear, "0.0.0.0:53".parse()?)?;
+    /// let mouth = asker.datagram_socket()?;
+    /// asker.send_to(mouth, b"who?", "10.0.0.2:53".parse()?)?;
+    /// asker.turn(Instant::ZERO);
+    /// oracle.turn(Instant::ZERO);
+    /// let mut question = [0; 512];
+    /// let received = oracle.recv_from(ear, &mut question)?;
+    /// assert_eq!(&question[..received.copied], b"who?");
+    /// assert_eq!(received.from.port(), asker.local_address(mouth)?.port());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If as many are open as may be.
+    pub fn datagram_socket(&mut self) -> Result<Socket, SocketError> {
+        let options = Options::new(&self.common);
+        self.insert(Role::Datagrams(Datagrams::default()), options)
+    }
+
+    /// Sends one datagram of these bytes to `to`, whether the socket is connected or not; how many there were: all. It leaves with the next
+    /// turn.
+    ///
+    /// # Errors
+    /// What the network has said of an earlier one, once. [`SocketError::TooLong`] if no datagram is so long; [`SocketError::Forbidden`] if
+    /// `to` stands for every host of a network; [`SocketError::NoMemory`] if the stack's is used up. Nothing is sent then.
+    pub fn send_to(
+        &mut self,
+        socket: Socket,
+        bytes: &[u8],
+        to: SocketAddr,
+    ) -> Result<usize, SocketError> {
+        self.send_datagram(socket, bytes, Some(to))
+    }
+
+    /// Copies the next datagram out, as much of it as there is room for; the rest of it is lost, and the answer says so.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if none has come; what the network has said of one that was sent, once.
+    pub fn recv_from(&mut self, socket: Socket, to: &mut [u8]) -> Result<Received, SocketError> {
+        self.receive_datagram(socket, to, false)
+    }
+
+    /// The same, and leaves it there (`MSG_PEEK`).
+    ///
+    /// # Errors
+    /// As [`recv_from`](Sockets::recv_from).
+    pub fn peek_from(&mut self, socket: Socket, to: &mut [u8]) -> Result<Received, SocketError> {
+        self.receive_datagram(socket, to, true)
+    }
+
+    /// Binds a datagram socket that is not bound to a port, or to one that is free where that is 0.
+    pub(super) fn bind_datagrams(
+        &mut self,
+        socket: Socket,
+        (address, port): (Address, u16),
+    ) -> Result<(), SocketError> {
+        let port = match port {
+            0 => self.stack.bind_any()?.ok_or(SocketError::AddressInUse)?,
+            port => {
+                self.stack.bind(port)?;
+                port
+            }
+        };
+        let entry = self.table.get(socket)?;
+        entry.bound = Some((address, port));
+        if let Role::Datagrams(datagrams) = &mut entry.role {
+            datagrams.asked_for = address;
+        }
+        self.by_datagram_port.insert(port, socket);
+        self.restrict(socket)
+    }
+
+    /// The same of one that may be bound; to what.
+    fn bound_datagrams(&mut self, socket: Socket) -> Result<(Address, u16), SocketError> {
+        let unbound = Address::v4([0; 4]);
+        if self.table.get(socket)?.bound.is_none() {
+            self.bind_datagrams(socket, (unbound, 0))?;
+        }
+        Ok(self.table.get(socket)?.bound.unwrap_or((unbound, 0)))
+    }
+
+    /// Has the port of a socket take what is for its address and from its peer.
+    fn restrict(&mut self, socket: Socket) -> Result<(), SocketError> {
+        let entry = self.table.get(socket)?;
+        if let (Role::Datagrams(datagrams), Some((address, port))) = (&entry.role, entry.bound) {
+            let only = Only {
+                address: (!address.is_unspecified()).then_some(address),
+                peer: datagrams.peer,
+            };
+            self.stack.restrict(port, only);
+        }
+        Ok(())
+    }
+
+    pub(super) fn connect_datagrams(
+        &mut self,
+        socket: Socket,
+        to: SocketAddr,
+    ) -> Result<(), SocketError> {
+        let peer = v4(to.ip())?;
+        if to.port() == 0 || peer.is_unspecified() {
+            return Err(SocketError::AddressNotAvailable);
+        }
+        self.may_send_to(socket, &peer)?;
+        let (_, port) = self.bound_datagrams(socket)?;
+        let source = self.stack.source_for(&peer);
+        let entry = self.table.get(socket)?;
+        if let Role::Datagrams(datagrams) = &mut entry.role {
+            datagrams.peer = Some(to);
+            let asked_for = datagrams.asked_for;
+            let address = match asked_for.is_unspecified() {
+                true => source,
+                false => asked_for,
+            };
+            entry.bound = Some((address, port));
+        }
+        entry.error = None;
+        self.restrict(socket)
+    }
+
+    /// Sends one datagram to `to`, or to whom the socket is connected with.
+    pub(super) fn send_datagram(
+        &mut self,
+        socket: Socket,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+    ) -> Result<usize, SocketError> {
+        let entry = self.table.get(socket)?;
+        let Role::Datagrams(datagrams) = &entry.role else {
+            return Err(SocketError::NotSupported);
+        };
+        let to = to.or(datagrams.peer).ok_or(SocketError::NoDestination)?;
+        if let Some(error) = entry.error.take() {
+            return Err(error);
+        }
+        self.may_send_to(socket, &v4(to.ip())?)?;
+        let from = self.bound_datagrams(socket)?;
+        self.stack.send_between(from, to, bytes)?;
+        self.wants_turn = true;
+        Ok(bytes.len())
+    }
+
+    fn may_send_to(&mut self, socket: Socket, to: &Address) -> Result<(), SocketError> {
+        let entry = self.table.get(socket)?;
+        match entry.options.broadcast || !self.stack.is_broadcast(to) {
+            true => Ok(()),
+            false => Err(SocketError::Forbidden),
+        }
+    }
+
+    pub(super) fn receive_datagram(
+        &mut self,
+        socket: Socket,
+        to: &mut [u8],
+        peek: bool,
+    ) -> Result<Received, SocketError> {
+        let entry = self.table.get(socket)?;
+        if !matches!(entry.role, Role::Datagrams(_)) {
+            return Err(SocketError::NotSupported);
+        }
+        if let Some(error) = entry.error.take() {
+            return Err(error);
+        }
+        let port = entry.datagram_port().ok_or(SocketError::WouldBlock)?;
+        let received = match peek {
+            true => self.stack.peek_from(port, to),
+            false => self.stack.receive_from(port, to),
+        };
+        Ok(received?)
+    }
+
+    /// Something has come for a port: a datagram, or what the network says of one.
+    pub(super) fn datagrams_stirred(&mut self, port: u16) {
+        let Some(socket) = self.by_datagram_port.get(&port).copied() else {
+            return;
+        };
+        if let Ok(entry) = self.table.get(socket)
+            && let Role::Datagrams(Datagrams {
+                peer: Some(peer), ..
+            }) = entry.role
+        {
+            while let Some(undelivered) = self.stack.undelivered(port) {
+                let error = match undelivered.why {
+                    WhyUndelivered::Refused => SocketError::Refused,
+                    WhyUndelivered::Unreachable => SocketError::HostUnreachable,
+                    WhyUndelivered::Lost | WhyUndelivered::TooLong => continue,
+                };
+                if undelivered.to == peer {
+                    entry.error = Some(error);
+                }
+            }
+        }
+        self.note_change(socket);
+    }
+
+    /// Lets go of the port of a socket that is closed.
+    pub(super) fn close_datagrams(&mut self, bound: Option<(Address, u16)>) {
+        if let Some((_, port)) = bound {
+            self.by_datagram_port.remove(&port);
+            self.stack.release(port);
+        }
+    }
+}
