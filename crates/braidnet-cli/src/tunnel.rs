@@ -112,9 +112,10 @@ pub fn host_address(host: Prefixed) -> HostAddress {
 /// Which failure it is that a device cannot be had.
 pub fn refused(error: TunError) -> Failure {
     match error {
-        TunError::Name { .. } | TunError::Mtu { .. } | TunError::Address { .. } => {
-            Failure::Usage(error.to_string())
-        }
+        TunError::Name { .. }
+        | TunError::Mtu { .. }
+        | TunError::Queues { .. }
+        | TunError::Address { .. } => Failure::Usage(error.to_string()),
         _ => Failure::Runtime(error.to_string()),
     }
 }

@@ -205,8 +205,8 @@ impl Outward {
         }
     }
 
-    /// Sorts a parcel into the queue or the mailbox that leads to whoever runs it.
-    pub(crate) fn sort(&mut self, parcel: Parcel) {
+    /// Sorts a parcel into the queue or the mailbox that leads to whoever runs it; whether that is a fellow's mailbox.
+    pub(crate) fn sort(&mut self, parcel: Parcel) -> bool {
         let server = self.owners.of(parcel.module(), parcel.bucket());
         let target = (parcel.module(), parcel.direction());
         let feed = self
@@ -217,6 +217,7 @@ impl Outward {
             Some(feed) => self.fed[feed].push(parcel.into_message()),
             None => self.waiting[server].push(parcel),
         }
+        feed.is_none()
     }
 
     /// Brings what came of others' work back to them, as much as there is room for.

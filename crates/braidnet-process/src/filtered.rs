@@ -282,6 +282,8 @@ pub(crate) struct Taker {
     pub(crate) inbox: mpsc::Consumer<Message>,
     /// How many packets the last visit to a queue found that others have to deal with.
     pub(crate) handed: usize,
+    /// How many packets it has found for others that nobody has counted yet: a message of many segments is as many.
+    pub(crate) uncounted: u64,
     /// What has been polled. Empty between turns, kept for its memory.
     pub(crate) unsorted: Run,
     /// Wakes another of those that share the queue; nobody, if it is one worker's own.
@@ -400,6 +402,7 @@ impl Taker {
                 into.push(message);
             } else {
                 self.handed += 1;
+                self.uncounted += message.segments() as u64;
                 sorted.left[home].push(message);
             }
         }

@@ -93,6 +93,20 @@ impl Share {
         }
     }
 
+    /// How many packets it has handed to others since it was last asked.
+    pub(crate) fn take_uncounted(&mut self) -> u64 {
+        match &mut self.intake {
+            Intake::Filtered(filtered) => core::mem::take(&mut filtered.taker.uncounted),
+            Intake::Leased(leased) => core::mem::take(&mut leased.own.taker.uncounted),
+            Intake::Nothing | Intake::Own(_) | Intake::Asked { .. } => 0,
+        }
+    }
+
+    /// Whether it is a share in a queue at all.
+    pub(crate) fn is_something(&self) -> bool {
+        !matches!(self.intake, Intake::Nothing)
+    }
+
     /// Where buckets are leased.
     pub(crate) fn leased(&mut self) -> Option<&mut Leased> {
         match &mut self.intake {
@@ -277,6 +291,7 @@ impl Sources {
                     filter: sorting.filter.clone(),
                     inbox,
                     handed: 0,
+                    uncounted: 0,
                     unsorted: Run::new(),
                     fellow,
                 },

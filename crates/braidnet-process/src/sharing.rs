@@ -205,7 +205,7 @@ impl Manners {
         }
         if let Some(mut neighbours) = cluster.buckets().neighbours() {
             neighbours.admit();
-            cluster.count(StreamCounter::Admitted);
+            cluster.count(StreamCounter::Admitted, 1);
             // Some may have gone to sleep since they asked.
             outward.wake_all();
         }

@@ -6,7 +6,10 @@ use crate::plan::Application;
 use crate::sharing::{Brought, Manners};
 use braidnet_message::{Pool, Run, Scarcity};
 use braidnet_stream::junction::QueueJunction;
-use braidnet_stream::{Answer, Claims, Cluster, Migrant, Next, Parcel, Processor, Reserve, Tail};
+use braidnet_stream::{
+    Answer, Claims, Cluster, Direction, Migrant, Next, Parcel, Processor, Reserve, StreamCounter,
+    Tail,
+};
 use braidnet_sync::ring::mpsc;
 use braidnet_wire::time::Instant;
 use std::os::fd::BorrowedFd;
@@ -111,6 +114,24 @@ impl Worker {
         taken + answered + served
     }
 
+    /// Sorts what is for others, and counts what of it the device has brought here.
+    fn send_on(&mut self) {
+        let mut handed = self.share.take_uncounted();
+        let takes_packets = self.share.is_something();
+        for parcel in self.cluster.outbound() {
+            let packets = match parcel.direction() {
+                Direction::Up if takes_packets => parcel.message().segments() as u64,
+                _ => 0,
+            };
+            if self.outward.sort(parcel) {
+                handed += packets;
+            }
+        }
+        if handed > 0 {
+            self.cluster.count(StreamCounter::Handed, handed);
+        }
+    }
+
     /// Does the pieces of what stands in the own line, or, where nothing has been `done` here, some of others'; how many.
     fn do_pieces(&mut self, done: usize) -> usize {
         if self.cluster.has_pieces() {
@@ -195,9 +216,7 @@ impl Processor for Worker {
         let (taken, room) = (port.taken, port.max);
         done += taken;
         self.provide();
-        for parcel in self.cluster.outbound() {
-            self.outward.sort(parcel);
-        }
+        self.send_on();
         self.outward.deliver();
         if self.cluster.divides() {
             done += self.do_pieces(done);

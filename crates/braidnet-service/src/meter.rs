@@ -72,6 +72,13 @@ impl Meter {
         sum(&self.shared.received)
     }
 
+    /// What has been received so far by each queue, in the order of the device's.
+    pub fn received_by_queue(&self) -> Vec<Traffic> {
+        let boards = self.shared.received.lock();
+        let boards = boards.unwrap_or_else(PoisonError::into_inner);
+        boards.iter().map(|board| board.read()).collect()
+    }
+
     /// What has been sent so far.
     pub fn sent(&self) -> Traffic {
         sum(&self.shared.sent)
@@ -105,16 +112,30 @@ fn board(of: &Mutex<Vec<Arc<Board>>>) -> Arc<Board> {
 fn sum(boards: &Mutex<Vec<Arc<Board>>>) -> Traffic {
     let mut total = Traffic::default();
     for board in boards.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        total.packets += board.packets.load(Ordering::Relaxed);
-        total.bytes += board.bytes.load(Ordering::Relaxed);
-        for (sum, count) in total.dropped.iter_mut().zip(&board.dropped) {
-            *sum += count.load(Ordering::Relaxed);
+        let Traffic {
+            packets,
+            bytes,
+            dropped,
+        } = board.read();
+        total.packets += packets;
+        total.bytes += bytes;
+        for (sum, count) in total.dropped.iter_mut().zip(dropped) {
+            *sum += count;
         }
     }
     total
 }
 
 impl Board {
+    fn read(&self) -> Traffic {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Traffic {
+            packets: load(&self.packets),
+            bytes: load(&self.bytes),
+            dropped: self.dropped.each_ref().map(load),
+        }
+    }
+
     /// Only the end that owns the board writes.
     fn publish(&self, counters: &Counters) {
         self.packets.store(counters.packets, Ordering::Relaxed);

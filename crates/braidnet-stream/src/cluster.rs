@@ -218,9 +218,9 @@ impl Cluster {
         &self.counters
     }
 
-    /// Adds one to a counter of the [stream's own](StreamCounter).
-    pub fn count(&self, counter: StreamCounter) {
-        self.counters.add(self.stream.own_counter(counter), 1);
+    /// Adds to a counter of the [stream's own](StreamCounter).
+    pub fn count(&self, counter: StreamCounter, by: u64) {
+        self.counters.add(self.stream.own_counter(counter), by);
     }
 
     /// Its buckets.

@@ -26,16 +26,20 @@ pub enum StreamCounter {
     Admitted,
     /// `shared.moved`: buckets that a processor gave to another for good.
     Moved,
+    /// `shared.handed`: packets that a processor took from the device and left with another, whose they are. Where each processor has a queue of its own, what
+    /// the device did not [steer](https://github.com/braidnet/braidnet/blob/main/docs/decisions/009-steering.md) to its owner.
+    Handed,
 }
 
 impl StreamCounter {
     /// All of them, in the order of their indices.
-    pub(crate) const ALL: [StreamCounter; 5] = [
+    pub(crate) const ALL: [StreamCounter; 6] = [
         StreamCounter::Poisoned,
         StreamCounter::Late,
         StreamCounter::PassedOver,
         StreamCounter::Admitted,
         StreamCounter::Moved,
+        StreamCounter::Handed,
     ];
 
     /// What stands in the place of a module's name, and the counter's own.
@@ -46,6 +50,7 @@ impl StreamCounter {
             StreamCounter::PassedOver => ("order", "passed_over"),
             StreamCounter::Admitted => ("shared", "admitted"),
             StreamCounter::Moved => ("shared", "moved"),
+            StreamCounter::Handed => ("shared", "handed"),
         }
     }
 }

@@ -40,7 +40,7 @@ impl Cluster {
             return None;
         };
         let migrant = leases.take(id).map(Migrant)?;
-        self.count(StreamCounter::Moved);
+        self.count(StreamCounter::Moved, 1);
         Some(migrant)
     }
 

@@ -15,10 +15,30 @@ use std::num::NonZeroUsize;
 pub struct Placing {
     pub architecture: Architecture,
     pub processors: usize,
+    /// How many queues the device is to have, and whether fewer will do.
+    pub queues: Queues,
     exclusion: Exclusion,
     arrival: Arrival,
     tcp_locks: TcpLocks,
     running: RunningConfig,
+}
+
+/// The device's queues.
+#[derive(Clone, Copy, Debug)]
+pub enum Queues {
+    /// So many were asked for.
+    Asked(usize),
+    /// So many, if the device has them.
+    AtBest(usize),
+}
+
+impl Queues {
+    /// How many.
+    pub fn count(self) -> usize {
+        match self {
+            Queues::Asked(count) | Queues::AtBest(count) => count,
+        }
+    }
 }
 
 /// Most processors that make sense to ask for.
@@ -34,9 +54,15 @@ impl Placing {
             ));
         }
         let architecture = settings.architecture.unwrap_or(Architecture::Connection);
+        let queues = match (settings.queues, architecture) {
+            (Some(queues), _) => Queues::Asked(queues),
+            (None, Architecture::Connection | Architecture::Braid) => Queues::AtBest(processors),
+            (None, _) => Queues::AtBest(1),
+        };
         let placing = Placing {
             architecture,
             processors,
+            queues,
             exclusion: match settings.perimeter {
                 Some(Perimeter::Delegated) => Exclusion::Delegation,
                 Some(Perimeter::Locked) | None => {
@@ -50,12 +76,17 @@ impl Placing {
         if !Architecture::UNDIVIDED.contains(&architecture) {
             return usage(&Refusal::NothingToDivide.to_string());
         }
-        // A TUN or TAP device has one queue.
         (architecture.check_processors(processors))
             .and_then(|()| architecture.check_locks(placing.tcp_locks))
             .and_then(|()| architecture.check_sharing(placing.exclusion, placing.arrival))
-            .and_then(|()| architecture.check_arrival(placing.arrival, 1, processors))
+            .and_then(|()| architecture.check_arrival(placing.arrival, queues.count(), processors))
             .or_else(|refusal| usage(&refusal.to_string()))?;
+        let takers = architecture.takers(processors);
+        if !(1..=takers).contains(&queues.count()) {
+            return usage(&format!(
+                "--queues takes a number from 1 to {takers}: under {architecture}, so many of the processors take from the device"
+            ));
+        }
         let is_locking = architecture == Architecture::Message
             && matches!(placing.exclusion, Exclusion::Lock(_));
         if let Some(lock) = settings.lock.filter(|_| !is_locking) {

@@ -3,8 +3,8 @@
 use super::settings::{Offer, Setup, What};
 use crate::impaired;
 use braidnet::Server;
-use braidnet::device::Offloads;
 use braidnet::device::impair::Impairment;
+use braidnet::device::{Capabilities, Offloads};
 use braidnet_service::meter::{Meter, Traffic};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
@@ -12,13 +12,21 @@ use std::io::Write;
 use std::time::Instant;
 
 /// Says what is offered where.
-pub fn started(setup: &Setup, device: &str, adopted: bool, offloads: Offloads) {
+pub fn started(
+    setup: &Setup,
+    device: &str,
+    adopted: bool,
+    Capabilities {
+        queues, offloads, ..
+    }: Capabilities,
+) {
     let mut text = format!(
-        "{} {device}{}: {} on {}, {}\n",
+        "{} {device}{}: {} on {}, {}, {}\n",
         setup.mode,
         if adopted { " (adopted)" } else { "" },
         setup.placing.architecture,
         count(setup.placing.processors as u64, "processor"),
+        count(queues as u64, "queue"),
         match offloads {
             Offloads { segments: true, .. } => "checksums and segments offloaded",
             Offloads { checksum: true, .. } => "checksums offloaded",
@@ -83,6 +91,7 @@ pub fn ended(counters: &BTreeMap<String, u64>, meter: &Meter, open: u64) {
         count(sent.packets, "packet"),
         size(sent.bytes),
     );
+    text.push_str(&queues(counters, meter));
     let drops = drops(counters, &received, &sent);
     text.push_str(if drops.is_empty() {
         "nothing was dropped\n"
@@ -93,6 +102,23 @@ pub fn ended(counters: &BTreeMap<String, u64>, meter: &Meter, open: u64) {
         text.push_str(&format!("  {count:>10}  {reason}\n"));
     }
     say(&text);
+}
+
+/// What came by which queue, where there are several.
+fn queues(counters: &BTreeMap<String, u64>, meter: &Meter) -> String {
+    let by_queue = meter.received_by_queue();
+    if by_queue.len() < 2 {
+        return String::new();
+    }
+    let packets: Vec<String> = by_queue
+        .iter()
+        .map(|traffic| traffic.packets.to_string())
+        .collect();
+    let handed = counters.get("shared.handed").copied().unwrap_or(0);
+    format!(
+        "in by queue: {} packets; {handed} handed to another processor\n",
+        packets.join(", ")
+    )
 }
 
 /// Says what was done to packets.
@@ -192,6 +218,7 @@ const WORK: &[&str] = &[
     "services.no_buffer",
     "services.opened",
     "shared.admitted",
+    "shared.handed",
     "shared.moved",
     "tcp.closed",
     "tcp.cookies_sent",

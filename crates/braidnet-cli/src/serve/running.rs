@@ -1,13 +1,14 @@
 //! A running server: from the device to the end.
 
+use super::placing::Queues;
 use super::report::{self, Status};
 use super::settings::{Setup, What};
 use crate::failure::Failure;
 use crate::tunnel;
 use braidnet::device::capture::Capture;
 use braidnet::device::impair::Impairment;
-use braidnet::device::tun::{TunConfig, TunDevice};
-use braidnet::device::{Device, Offloads};
+use braidnet::device::tun::{TunConfig, TunDevice, TunError};
+use braidnet::device::{Capabilities, Device};
 use braidnet::tcp::Setting;
 use braidnet::{Server, ServerBuilder, StackConfig, StackError};
 use braidnet_service::http::{FileThreads, Files};
@@ -36,7 +37,7 @@ pub fn run(setup: Setup) -> Result<(), Failure> {
         &setup,
         &running.device_name,
         running.adopted,
-        running.offloads,
+        running.capabilities,
     );
     let ended = running.watch(&signals);
     running.end(&setup, &signals)?;
@@ -52,7 +53,7 @@ struct Serving {
     impairment: Option<Impairment>,
     device_name: String,
     adopted: bool,
-    offloads: Offloads,
+    capabilities: Capabilities,
 }
 
 impl Serving {
@@ -60,7 +61,7 @@ impl Serving {
         let files = Files::new();
         let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?;
         let builder = setup.placing.of(builder);
-        let device = TunDevice::create(device(setup)).map_err(tunnel::refused)?;
+        let device = device(setup)?;
         // A capture empties its file: what will be refused is refused before.
         builder
             .check(device.capabilities())
@@ -84,7 +85,7 @@ impl Serving {
             }
             None => (Box::new(device), None),
         };
-        let offloads = device.capabilities().offloads;
+        let capabilities = *device.capabilities();
         let server = builder.start(device).map_err(refused_stack)?;
         let has_http = setup
             .services
@@ -106,7 +107,7 @@ impl Serving {
             impairment,
             device_name,
             adopted,
-            offloads,
+            capabilities,
         })
     }
 
@@ -241,14 +242,25 @@ fn offer(
     Ok(builder)
 }
 
-fn device(setup: &Setup) -> TunConfig {
-    TunConfig {
+/// The device, with fewer queues than there could be where nobody has asked for more.
+fn device(setup: &Setup) -> Result<TunDevice, Failure> {
+    let queues = setup.placing.queues;
+    let config = TunConfig {
         name: Some(setup.device.clone()),
         mtu: setup.mtu,
         offload: setup.offload,
         host: setup.host.map(tunnel::host_address),
+        queues: queues.count(),
         ..TunConfig::new(setup.mode)
-    }
+    };
+    let device = match (TunDevice::create(config.clone()), queues) {
+        (Err(TunError::OneQueue { .. }), Queues::AtBest(_)) => TunDevice::create(TunConfig {
+            queues: 1,
+            ..config
+        }),
+        (device, _) => device,
+    };
+    device.map_err(tunnel::refused)
 }
 
 fn refused_stack(error: StackError) -> Failure {

@@ -60,6 +60,9 @@ pub struct Settings {
     /// How many processors [default: 1]
     #[arg(long, value_name = "N")]
     pub processors: Option<usize>,
+    /// How many queues the device has [default: one for each processor under `connection` and `braid`, else 1; 1 if an adopted device has no more]
+    #[arg(long, value_name = "N")]
+    pub queues: Option<usize>,
     /// Under `message`, wait for a connection's lock, or leave the work with whoever is inside [default: locked]
     #[arg(long, value_name = "NAME", value_parser = one_of(Perimeter::ALL, Perimeter::name))]
     #[serde(deserialize_with = "one")]
@@ -197,6 +200,7 @@ impl Settings {
             },
             architecture: self.architecture.or(file.architecture),
             processors: self.processors.or(file.processors),
+            queues: self.queues.or(file.queues),
             perimeter: self.perimeter.or(file.perimeter),
             order: self.order.or(file.order),
             lock: self.lock.or(file.lock),
@@ -463,7 +467,7 @@ mod tests {
     }
 
     const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
-        --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --perimeter locked --order numbered --lock mcs \
+        --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --queues 1 --perimeter locked --order numbered --lock mcs \
         --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --connections 1000 --neighbours 50 --icmp-errors 10 --congestion new-reno --path-probing always --ttl 9 --dscp 46";
     const FILE: &str = r#"
         tap = "bn0"
@@ -476,6 +480,7 @@ mod tests {
         http = ["80=/srv", "8080=."]
         architecture = "message"
         processors = 2
+        queues = 1
         perimeter = "locked"
         order = "numbered"
         lock = "mcs"
@@ -573,6 +578,14 @@ mod tests {
             (
                 "--tun bn0 --address 10.77.0.2 --processors 0",
                 "--processors",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --queues 2",
+                "--queues takes a number from 1 to 1",
+            ),
+            (
+                "--tun bn0 --address 10.77.0.2 --architecture task --processors 3 --queues 2",
+                "under task, so many",
             ),
             ("--tun bn0 --address 10.77.0.2 --batch 0", "--batch"),
             ("--tun bn0 --address 10.77.0.2 --memory 1M", "16M"),

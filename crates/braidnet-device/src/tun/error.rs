@@ -62,13 +62,24 @@ pub enum TunError {
         /// The mode asked for.
         wanted: Mode,
     },
-    /// There is a device of that name that was made with several queues.
+    /// There is a device of that name that was made for one queue.
     #[error(
-        "{name} exists with several queues, and one is wanted: make it again without `multi_queue`, or choose another name"
+        "{name} exists with one queue, and {queues} are wanted: make it again with `ip tuntap add dev {name} ... multi_queue`, or ask \
+         for one"
     )]
-    SeveralQueues {
+    OneQueue {
         /// The device's name.
         name: String,
+        /// The queues asked for.
+        queues: usize,
+    },
+    /// No device has so many queues.
+    #[error("{name} cannot have {queues} queues: use 1 to {}", super::QUEUES_MAX)]
+    Queues {
+        /// The device's name.
+        name: String,
+        /// The queues asked for.
+        queues: usize,
     },
     /// The MTU is out of range.
     #[error(
@@ -156,7 +167,20 @@ mod tests {
                 },
                 "open it as tap",
             ),
-            (TunError::SeveralQueues { name: name() }, "multi_queue"),
+            (
+                TunError::OneQueue {
+                    name: name(),
+                    queues: 2,
+                },
+                "multi_queue",
+            ),
+            (
+                TunError::Queues {
+                    name: name(),
+                    queues: 257,
+                },
+                "1 to 256",
+            ),
             (
                 TunError::Mtu {
                     name: name(),

@@ -1,5 +1,6 @@
 //! The system's side of a device: what it is, what is set on it, and what is taken back at the end.
 
+use super::ioctl::Channels;
 use super::netlink::{InterfaceAddress, Netlink};
 use super::{HostAddress, MTU_MIN, MTU_MIN_V6, Mode, TunError, ioctl};
 use crate::MacAddress;
@@ -79,6 +80,18 @@ impl Interface {
         let index = netdevice::name_to_index(&self.control, &self.name);
         self.index = index.map_err(|error| self.failed("looking up the index")(error.into()))?;
         Ok(())
+    }
+
+    /// The queues of an adopted device; `None` for one that is still to be made, and where the system does not say (before Linux 4.17).
+    pub fn channels(&self) -> Result<Option<Channels>, TunError> {
+        if !self.adopted {
+            return Ok(None);
+        }
+        match ioctl::channels(&self.control, &self.name) {
+            Ok(channels) => Ok(Some(channels)),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+            Err(error) => Err(self.failed("asking for the queues")(error)),
+        }
     }
 
     /// The MTU in bytes.

@@ -9,9 +9,10 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Bytes of an interface's name with its final NUL (`IFNAMSIZ`).
 const NAME_SIZE: usize = libc::IFNAMSIZ;
 
-/// `SIOCETHTOOL`, and the command that asks for a driver's name (`linux/ethtool.h`).
+/// `SIOCETHTOOL`, and the commands that ask for a driver's name and for its queues (`linux/ethtool.h`).
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
-const ETHTOOL_GDRVINFO: u32 = 3;
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// The kernel's `struct ifreq`: a name, and a union whose largest member has 24 bytes.
 #[repr(C, align(8))]
@@ -34,6 +35,28 @@ struct DriverRequest {
 }
 
 const _: () = assert!(size_of::<DriverRequest>() == 196);
+
+/// The kernel's `struct ethtool_channels`, of whose numbers TUN and TAP devices set those of combined queues.
+#[repr(C)]
+#[derive(Default)]
+struct ChannelsRequest {
+    command: u32,
+    max: [u32; 3],
+    max_combined: u32,
+    used: [u32; 3],
+    used_combined: u32,
+}
+
+const _: () = assert!(size_of::<ChannelsRequest>() == 36);
+
+/// How many queues a TUN or TAP device has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Channels {
+    /// Those that somebody holds.
+    pub used: usize,
+    /// Those that it can have.
+    pub max: usize,
+}
 
 impl InterfaceRequest {
     /// A request about the interface `name`, which the caller has checked to be shorter than [`NAME_SIZE`]. Longer
@@ -64,7 +87,7 @@ impl InterfaceRequest {
     fn call(&mut self, fd: impl AsFd, request: libc::c_ulong) -> io::Result<()> {
         let this: *mut InterfaceRequest = self;
         // SAFETY: every request in this file takes a `struct ifreq` and writes nothing beyond it; `self` is at least as
-        // large, properly aligned and borrowed for the whole call. What `data` points to in `driver` is borrowed there.
+        // large, properly aligned and borrowed for the whole call. What `data` points to in `ethtool` is borrowed there.
         let result: c_int = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), request as _, this) };
         checked(result)
     }
@@ -191,11 +214,33 @@ pub fn driver(socket: impl AsFd, name: &str) -> io::Result<(String, String)> {
         bus: [0; 32],
         rest: [0; 64],
     };
-    // The pointer travels as bytes, so its provenance is exposed; `driver` outlives the call and is not otherwise
-    // touched until it returns.
-    let address = (&raw mut driver).expose_provenance();
-    InterfaceRequest::new(name)
-        .with(&address.to_ne_bytes())
-        .call(socket, SIOCETHTOOL)?;
+    ethtool(socket, name, &mut driver)?;
     Ok((text(&driver.driver), text(&driver.bus)))
 }
+
+/// The queues of the interface, which must be a TUN or TAP device.
+pub fn channels(socket: impl AsFd, name: &str) -> io::Result<Channels> {
+    let mut channels = ChannelsRequest {
+        command: ETHTOOL_GCHANNELS,
+        ..ChannelsRequest::default()
+    };
+    ethtool(socket, name, &mut channels)?;
+    Ok(Channels {
+        used: channels.used_combined as usize,
+        max: channels.max_combined as usize,
+    })
+}
+
+/// Asks the interface's driver what `asked` begins with the command for.
+fn ethtool(socket: impl AsFd, name: &str, asked: &mut impl Asked) -> io::Result<()> {
+    // The pointer travels as bytes, so its provenance is exposed; `asked` is borrowed for the whole call.
+    let address = (&raw mut *asked).expose_provenance();
+    InterfaceRequest::new(name)
+        .with(&address.to_ne_bytes())
+        .call(socket, SIOCETHTOOL)
+}
+
+/// What an [`ethtool`] command reads and writes, no more than it is long.
+trait Asked {}
+impl Asked for DriverRequest {}
+impl Asked for ChannelsRequest {}

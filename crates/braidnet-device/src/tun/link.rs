@@ -1,15 +1,18 @@
-//! What both directions of an open TUN or TAP device know of it.
+//! What both directions of a queue of an open TUN or TAP device know of it.
 
-use super::{Attachment, vnet};
+use super::attachment::Attachment;
+use super::vnet;
 use crate::Offloads;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// An open device, and how packets pass through it.
+/// A queue of an open device, and how packets pass through it.
 #[derive(Clone)]
 pub struct Link {
     pub attachment: Arc<Attachment>,
+    /// Which of its queues.
+    pub queue: usize,
     /// The longest packet of the wire, link header included.
     pub packet_max: usize,
     /// Bytes of link header in front of each.
@@ -21,7 +24,7 @@ pub struct Link {
 
 impl Link {
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.attachment.fd.as_fd()
+        self.attachment.queues[self.queue].as_fd()
     }
 
     /// Bytes in front of each packet that are not the packet's.

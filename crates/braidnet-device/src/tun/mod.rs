@@ -18,9 +18,15 @@
 //! # }
 //! ```
 //!
-//! # What it refuses
+//! # Several queues
 //!
-//! One queue per device. A device that exists with several queues is refused by name.
+//! A device has one queue, or as many as [`TunConfig::queues`] says, each a descriptor of its own (`IFF_MULTI_QUEUE`). The driver learns flows: it puts a packet into
+//! the queue by which the last one of its flow came from this side, in either direction the same, and where there was none within three seconds, or there are more
+//! than 4,096 flows, into one that a hash chooses. So a flow stays with the processor that sends by its queue ([why not a program of our own][decision]).
+//!
+//! An adopted device is used with any number of queues if it was made so (`ip tuntap add ... multi_queue`), and else with one.
+//!
+//! [decision]: https://github.com/braidnet/braidnet/blob/main/docs/decisions/009-steering.md
 //!
 //! # Offloads
 //!
@@ -28,6 +34,7 @@
 //! checksums are made and verified by nobody as long as packets stay on the machine (`IFF_VNET_HDR`, `TUNSETOFFLOAD`): what the device's
 //! [capabilities](Device::capabilities) then say. What the system says of a packet is held against the packet, and a lie is dropped by name.
 
+mod attachment;
 mod error;
 mod interface;
 mod ioctl;
@@ -42,20 +49,20 @@ pub use error::TunError;
 
 use crate::device::station_beside;
 use crate::{Capabilities, Device, DeviceError, MacAddress, Medium, Offloads, QueuePair};
+use attachment::Attachment;
 use braidnet_wire::address::Address;
-use interface::Interface;
 use link::Link;
 use receiver::TunReceiver;
-use rustix::fs::{Mode as FileMode, OFlags};
 use std::fmt;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use transmitter::TunTransmitter;
 
 /// The smallest MTU an interface can have (RFC 791 §3.1), and the smallest with IPv6 (RFC 8200 §5).
 const MTU_MIN: usize = 68;
 const MTU_MIN_V6: usize = 1280;
+
+/// The most queues that the system gives a device (`MAX_TAP_QUEUES`).
+pub const QUEUES_MAX: usize = 256;
 
 /// Whether packets have a link header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -116,6 +123,8 @@ pub struct TunConfig {
     pub station: Option<MacAddress>,
     /// Whether to use what the system can do of the transports' work. Without, every packet is as it would be on a wire.
     pub offload: bool,
+    /// How many queues, 1 to [`QUEUES_MAX`].
+    pub queues: usize,
 }
 
 impl TunConfig {
@@ -128,6 +137,7 @@ impl TunConfig {
             host: None,
             station: None,
             offload: true,
+            queues: 1,
         }
     }
 }
@@ -141,48 +151,6 @@ pub struct TunDevice {
     attachment: Arc<Attachment>,
     capabilities: Capabilities,
     host_station: Option<MacAddress>,
-    has_vnet: bool,
-}
-
-/// The open device, shared by all who use it.
-///
-/// The fields are dropped in this order: what was set is taken back before the device is let go.
-struct Attachment {
-    interface: Interface,
-    fd: OwnedFd,
-}
-
-/// What the system may leave to us (`linux/if_tun.h`): checksums, and segments of TCP over IPv4.
-const TUN_F_CSUM: u32 = 1;
-const TUN_F_TSO4: u32 = 2;
-
-impl Attachment {
-    /// Lets the system leave to us what it can; what that is.
-    fn offload(&self) -> Offloads {
-        let both = [(TUN_F_CSUM | TUN_F_TSO4, true), (TUN_F_CSUM, false)];
-        let taken = |(flags, _): &(u32, bool)| ioctl::set_offload(&self.fd, *flags).is_ok();
-        match both.into_iter().find(taken) {
-            Some((_, segments)) => Offloads {
-                checksum: true,
-                segments,
-            },
-            None => Offloads::NONE,
-        }
-    }
-
-    /// Has the system do all again. It has done so before it offered anything, so it can.
-    fn decline_offloads(&self) {
-        let _ = ioctl::set_offload(&self.fd, 0);
-    }
-}
-
-/// Whoever holds an adopted device next need not know of offloads.
-impl Drop for Attachment {
-    fn drop(&mut self) {
-        if self.interface.is_adopted() {
-            self.decline_offloads();
-        }
-    }
 }
 
 impl TunDevice {
@@ -201,10 +169,8 @@ impl TunDevice {
             Mode::Tun => "tun%d",
             Mode::Tap => "tap%d",
         });
-        let mut interface = Interface::find(wanted, config.mode)?;
-        let (fd, has_vnet) = attach(&mut interface, &config)?;
+        let mut attachment = Attachment::new(wanted, &config)?;
         // From here on, whatever fails, dropping the attachment takes back what was set.
-        let mut attachment = Attachment { interface, fd };
         let interface = &mut attachment.interface;
         interface.note_state()?;
         if let Some(mtu) = config.mtu {
@@ -225,16 +191,15 @@ impl TunDevice {
                 )
             }
         };
-        let mut device = TunDevice {
+        let mut capabilities = capabilities.with_queues(config.queues);
+        if attachment.has_vnet {
+            capabilities.offloads = attachment.offload();
+        }
+        Ok(TunDevice {
             attachment: Arc::new(attachment),
             capabilities,
             host_station,
-            has_vnet,
-        };
-        if has_vnet {
-            device.capabilities.offloads = device.attachment.offload();
-        }
-        Ok(device)
+        })
     }
 
     /// The interface's name.
@@ -266,20 +231,22 @@ impl Device for TunDevice {
     }
 
     fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
-        let link = Link {
-            attachment: self.attachment,
+        let link = |queue| Link {
+            attachment: self.attachment.clone(),
+            queue,
             packet_max: self.capabilities.packet_max(),
             header_len: match self.capabilities.medium {
                 Medium::Ip => 0,
                 Medium::Ethernet { .. } => braidnet_wire::ethernet::HEADER_LEN,
             },
-            has_vnet: self.has_vnet,
+            has_vnet: self.attachment.has_vnet,
             offloads: self.capabilities.offloads,
         };
-        Ok(vec![QueuePair {
-            receiver: Box::new(TunReceiver::new(link.clone())),
-            transmitter: Box::new(TunTransmitter::new(link)),
-        }])
+        let pair = |queue| QueuePair {
+            receiver: Box::new(TunReceiver::new(link(queue))),
+            transmitter: Box::new(TunTransmitter::new(link(queue))),
+        };
+        Ok((0..self.capabilities.queues).map(pair).collect())
     }
 }
 
@@ -297,54 +264,6 @@ fn check_name(name: &str) -> Result<(), TunError> {
         });
     }
     Ok(())
-}
-
-/// Opens `/dev/net/tun` and joins it to the interface; whether packets have a [`vnet::VnetHeader`].
-fn attach(interface: &mut Interface, config: &TunConfig) -> Result<(OwnedFd, bool), TunError> {
-    let mode = config.mode;
-    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let fd = rustix::fs::open("/dev/net/tun", flags, FileMode::empty()).map_err(
-        |error| match error {
-            rustix::io::Errno::NOENT | rustix::io::Errno::NXIO | rustix::io::Errno::NODEV => {
-                TunError::NoDriver
-            }
-            rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => TunError::NoAccess,
-            other => interface.failed("opening /dev/net/tun")(other.into()),
-        },
-    )?;
-    let kind = match mode {
-        Mode::Tun => libc::IFF_TUN,
-        Mode::Tap => libc::IFF_TAP,
-    };
-    let known = ioctl::features(&fd).unwrap_or_default();
-    let vnet = if config.offload {
-        known & libc::IFF_VNET_HDR
-    } else {
-        0
-    };
-    match ioctl::attach(&fd, interface.name(), kind | libc::IFF_NO_PI | vnet) {
-        Ok(name) => interface.attached(name),
-        Err(error) => return Err(attach_error(error, interface, mode)),
-    }
-    // An adopted device keeps what it was left to leave to its holder, even if that was killed.
-    let _ = ioctl::set_offload(&fd, 0);
-    if vnet != 0 {
-        // Whoever held an adopted device before may have set another.
-        ioctl::set_vnet_header_len(&fd, vnet::LEN as _)
-            .map_err(interface.failed("setting the length of packets' descriptions"))?;
-    }
-    Ok((fd, vnet != 0))
-}
-
-/// What `TUNSETIFF` means by its errors. That the interface is a TUN device of the right mode is checked before.
-fn attach_error(error: io::Error, interface: &Interface, mode: Mode) -> TunError {
-    let name = interface.name().to_string();
-    match error.raw_os_error() {
-        Some(libc::EPERM) => TunError::NoPrivilege { name, mode },
-        Some(libc::EBUSY) => TunError::InUse { name },
-        Some(libc::EINVAL) if interface.is_adopted() => TunError::SeveralQueues { name },
-        _ => interface.failed("joining /dev/net/tun to the interface")(error),
-    }
 }
 
 #[cfg(test)]

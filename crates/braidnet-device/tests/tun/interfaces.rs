@@ -191,14 +191,6 @@ fn every_obstacle_has_its_own_error() {
             "{error}"
         );
 
-        drop(system_device(
-            "many0",
-            libc::IFF_TUN | libc::IFF_MULTI_QUEUE,
-            true,
-        ));
-        let error = refused(named(Mode::Tun, "many0"));
-        assert!(matches!(error, TunError::SeveralQueues { .. }), "{error}");
-
         for name in ["", "much-too-long-name", "a/b"] {
             let error = refused(named(Mode::Tun, name));
             assert!(matches!(error, TunError::Name { .. }), "{error}");

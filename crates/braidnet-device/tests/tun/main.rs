@@ -9,9 +9,11 @@
 //! | namespaces, devices made behind the library's back, packets by hand | [`system`] |
 //! | what comes and goes over a device | [`traffic`] |
 //! | many segments in one packet, and checksums that nobody makes | [`offloads`] |
+//! | several queues | [`queues`] |
 //! | what is made, adopted, refused and left behind | [`interfaces`] |
 
 mod interfaces;
 mod offloads;
+mod queues;
 mod system;
 mod traffic;

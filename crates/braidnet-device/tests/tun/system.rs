@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use braidnet_device::tun::{HostAddress, Mode, TunConfig, TunDevice, TunError};
@@ -182,11 +182,19 @@ pub fn receive(pair: &mut QueuePair, pool: &mut Pool, wanted: impl Fn(&[u8]) -> 
 
 /// Waits until `fd` is readable.
 pub fn wait(fd: impl AsFd) {
+    wait_any(&[fd.as_fd()]);
+}
+
+/// Waits until one of them is.
+pub fn wait_any(fds: &[BorrowedFd<'_>]) {
     let timeout = Timespec {
         tv_sec: PATIENCE.as_secs() as _,
         tv_nsec: 0,
     };
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let mut fds: Vec<_> = fds
+        .iter()
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
+        .collect();
     assert_ne!(
         poll(&mut fds, Some(&timeout)).expect("polling works"),
         0,

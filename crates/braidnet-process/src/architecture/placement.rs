@@ -41,6 +41,16 @@ impl Architecture {
     }
 }
 
+impl Architecture {
+    /// How many of so many processors take packets from the device, which may have as many queues and no more.
+    pub fn takers(self, processors: usize) -> usize {
+        match self {
+            Architecture::Task => Pipelines::of(processors).count,
+            _ => processors,
+        }
+    }
+}
+
 fn everyone(processors: usize) -> Vec<usize> {
     (0..processors).collect()
 }
@@ -229,6 +239,16 @@ pub(super) mod tests {
                 .map(|pipeline| pipelines.uppers(pipeline))
                 .collect();
             assert_eq!(dealt, uppers, "{processors}");
+        }
+    }
+
+    #[test]
+    fn under_task_each_pipeline_takes_from_the_device() {
+        for (architecture, takers) in [
+            (Architecture::Task, [1, 1, 1, 2]),
+            (Architecture::Connection, [1, 2, 3, 4]),
+        ] {
+            assert_eq!([1, 2, 3, 4].map(|count| architecture.takers(count)), takers);
         }
     }
 

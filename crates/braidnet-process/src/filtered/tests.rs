@@ -99,6 +99,7 @@ impl Play {
             filter: sorting.filter.clone(),
             inbox,
             handed: 0,
+            uncounted: 0,
             unsorted: Run::new(),
             fellow: None,
         });

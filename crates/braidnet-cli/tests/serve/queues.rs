@@ -1,0 +1,83 @@
+//! A device with a queue for each processor.
+
+use crate::namespace::Namespace;
+use crate::server::{Server, connect};
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::thread;
+
+/// As many that some are each processor's, whatever ports they have.
+const CONNECTIONS: usize = 32;
+const BYTES: usize = 512 << 10;
+
+#[test]
+fn connections_stay_on_the_queue_of_their_processor() {
+    each_has_a_queue("connection");
+}
+
+#[test]
+fn connections_stay_on_the_queue_of_their_processor_under_braid() {
+    each_has_a_queue("braid");
+}
+
+fn each_has_a_queue(architecture: &str) {
+    let Some(namespace) = Namespace::new(architecture) else {
+        return;
+    };
+    let arguments = [
+        "--echo",
+        "7",
+        "--processors",
+        "2",
+        "--architecture",
+        architecture,
+    ];
+    let server = Server::on_bn0(&namespace, &arguments);
+    assert!(
+        server.greeting.contains("2 processors, 2 queues"),
+        "{}",
+        server.greeting
+    );
+    namespace.inside(|| {
+        thread::scope(|scope| {
+            for number in 0..CONNECTIONS {
+                scope.spawn(move || exchange(number));
+            }
+        });
+    });
+    let ended = server.stop(Signal::TERM);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let line = ended.report.lines().find_map(|line| {
+        let (packets, handed) = line
+            .strip_prefix("in by queue: ")?
+            .split_once(" packets; ")?;
+        let packets: Vec<u64> = packets
+            .split(", ")
+            .map(|count| count.parse().expect("a number"))
+            .collect();
+        let handed: u64 = handed.split_once(' ')?.0.parse().expect("a number");
+        Some((packets, handed))
+    });
+    let (packets, handed) = line.unwrap_or_else(|| panic!("{ended:?}"));
+    assert!(packets.iter().all(|count| *count > 100), "{ended:?}");
+    // Every SYN may come by either; what comes before the first answer, too.
+    if architecture == "connection" {
+        let total: u64 = packets.iter().sum();
+        assert!(handed * 10 < total, "{ended:?}");
+    }
+}
+
+/// Sends bytes of its own, and hears them again.
+fn exchange(number: usize) {
+    let bytes: Vec<u8> = (0..BYTES)
+        .map(|at| (at * 31 + at / 251 + number) as u8)
+        .collect();
+    let mut stream = connect(7);
+    let mut sending = stream.try_clone().expect("a descriptor");
+    let mut heard = vec![0; BYTES];
+    thread::scope(|scope| {
+        scope.spawn(|| sending.write_all(&bytes).expect("the stack takes it"));
+        stream.read_exact(&mut heard).expect("the stack answers");
+    });
+    assert!(heard == bytes, "the bytes of connection {number}");
+}

@@ -1,0 +1,148 @@
+//! An open device: its queues, and what dropping it takes back.
+
+use super::interface::Interface;
+use super::{Mode, QUEUES_MAX, TunConfig, TunError, ioctl, vnet};
+use crate::Offloads;
+use rustix::fs::{Mode as FileMode, OFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// What the system may leave to us (`linux/if_tun.h`): checksums, and segments of TCP over IPv4.
+const TUN_F_CSUM: u32 = 1;
+const TUN_F_TSO4: u32 = 2;
+
+/// The open device, shared by all who use it.
+///
+/// The fields are dropped in this order: what was set is taken back before the device is let go.
+pub struct Attachment {
+    pub interface: Interface,
+    /// One descriptor for each queue, at least one.
+    pub queues: Vec<OwnedFd>,
+    /// Whether packets have a [`vnet::VnetHeader`].
+    pub has_vnet: bool,
+}
+
+impl Attachment {
+    /// Makes the interface `name`, or adopts it, and joins it with as many queues as are asked for.
+    pub fn new(name: &str, config: &TunConfig) -> Result<Attachment, TunError> {
+        let count = config.queues;
+        if !(1..=QUEUES_MAX).contains(&count) {
+            return Err(TunError::Queues {
+                name: name.to_string(),
+                queues: count,
+            });
+        }
+        let mut interface = Interface::find(name, config.mode)?;
+        let is_multiple = match interface.channels()? {
+            Some(channels) if channels.used > 0 => {
+                return Err(TunError::InUse {
+                    name: name.to_string(),
+                });
+            }
+            Some(channels) if channels.max < count => {
+                return Err(TunError::OneQueue {
+                    name: name.to_string(),
+                    queues: count,
+                });
+            }
+            Some(channels) => channels.max > 1,
+            None => count > 1,
+        };
+        let first = open(&interface)?;
+        let known = ioctl::features(&first).unwrap_or_default();
+        let kind = match config.mode {
+            Mode::Tun => libc::IFF_TUN,
+            Mode::Tap => libc::IFF_TAP,
+        };
+        let vnet = if config.offload {
+            known & libc::IFF_VNET_HDR
+        } else {
+            0
+        };
+        let multiple = if is_multiple {
+            libc::IFF_MULTI_QUEUE
+        } else {
+            0
+        };
+        let flags = kind | libc::IFF_NO_PI | vnet | multiple;
+        let mut queues = vec![first];
+        for _ in 1..count {
+            queues.push(open(&interface)?);
+        }
+        for queue in &queues {
+            let attached = ioctl::attach(queue, interface.name(), flags);
+            // The others join by the name that the system gave with the first.
+            interface.attached(attached.map_err(|error| refused(error, &interface, config.mode))?);
+        }
+        let attachment = Attachment {
+            interface,
+            queues,
+            has_vnet: vnet != 0,
+        };
+        // An adopted device keeps what it was left to leave to its holder, even if that was killed.
+        attachment.decline_offloads();
+        if attachment.has_vnet {
+            // Whoever held an adopted device before may have set another.
+            ioctl::set_vnet_header_len(attachment.first(), vnet::LEN as _).map_err(
+                attachment
+                    .interface
+                    .failed("setting the length of packets' descriptions"),
+            )?;
+        }
+        Ok(attachment)
+    }
+
+    /// Lets the system leave to us what it can; what that is.
+    pub fn offload(&self) -> Offloads {
+        let both = [(TUN_F_CSUM | TUN_F_TSO4, true), (TUN_F_CSUM, false)];
+        let taken = |(flags, _): &(u32, bool)| ioctl::set_offload(self.first(), *flags).is_ok();
+        match both.into_iter().find(taken) {
+            Some((_, segments)) => Offloads {
+                checksum: true,
+                segments,
+            },
+            None => Offloads::NONE,
+        }
+    }
+
+    /// Has the system do all again. It has done so before it offered anything, so it can.
+    pub fn decline_offloads(&self) {
+        let _ = ioctl::set_offload(self.first(), 0);
+    }
+
+    /// What is set is the device's, and set by any of its queues.
+    fn first(&self) -> &OwnedFd {
+        &self.queues[0]
+    }
+}
+
+/// Whoever holds an adopted device next need not know of offloads.
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if self.interface.is_adopted() {
+            self.decline_offloads();
+        }
+    }
+}
+
+/// A descriptor that can be joined to the interface.
+fn open(interface: &Interface) -> Result<OwnedFd, TunError> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open("/dev/net/tun", flags, FileMode::empty());
+    opened.map_err(|error| match error {
+        Errno::NOENT | Errno::NXIO | Errno::NODEV => TunError::NoDriver,
+        Errno::ACCESS | Errno::PERM => TunError::NoAccess,
+        other => interface.failed("opening /dev/net/tun")(other.into()),
+    })
+}
+
+/// What `TUNSETIFF` means by its errors. That the interface is a TUN device of the right mode is checked before.
+fn refused(error: io::Error, interface: &Interface, mode: Mode) -> TunError {
+    let name = interface.name().to_string();
+    match error.raw_os_error() {
+        Some(libc::EPERM) => TunError::NoPrivilege { name, mode },
+        Some(libc::EBUSY) => TunError::InUse { name },
+        _ => interface.failed("joining /dev/net/tun to the interface")(error),
+    }
+}
