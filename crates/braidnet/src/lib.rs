@@ -1,10 +1,11 @@
 //! A user-space TCP/IP stack whose process architecture is chosen at run time.
 //!
-//! Three faces, over the same protocol code:
+//! Four faces, over the same protocol code:
 //!
 //! - [`Stack`]: one processor that your own loop turns. No thread, no lock, no clock inside. TCP connections and
 //!   UDP ports.
 //! - [`socket::Sockets`]: TCP and UDP with the verbs, options, errors and readiness that POSIX has, over such a stack.
+//! - [`net`]: a [`Host`](net::Host) that runs by itself, and sockets shaped like std's for any number of threads.
 //! - [`Server`]: services that run to completion on the stack's own processors, as many as you give it, under the
 //!   [`Architecture`] that you choose.
 //!
@@ -19,6 +20,7 @@ mod error;
 mod event;
 mod inboxes;
 mod limits;
+pub mod net;
 mod server;
 mod services;
 pub mod socket;

@@ -1,6 +1,7 @@
 //! What a socket's verbs answer when they do not do what they were asked for, in the words of the system's `errno`.
 
 use crate::error::{BindError, CloseReason, ConnectError, ReceiveFromError, SendToError};
+use std::io::{self, ErrorKind};
 
 /// Why a verb of [`Sockets`](super::Sockets) has not done what it was asked for, or what has befallen a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
@@ -9,13 +10,13 @@ pub enum SocketError {
     #[error("there is no such socket")]
     BadSocket,
     /// As many sockets are open as may be.
-    #[error("no more sockets can be opened")]
+    #[error("no more sockets can be opened: close some, or raise `StackConfig::sockets`")]
     TooMany,
     /// The socket is not in a state for this, or a value makes no sense.
     #[error("the socket is not in a state for this, or the value makes no sense")]
     Invalid,
     /// Somebody has the address and port.
-    #[error("the address is in use")]
+    #[error("the address and port are in use: choose another port, or 0 for a free one")]
     AddressInUse,
     /// The address is not one of the stack's, or no port is left.
     #[error("the address is not one of this stack's, or no port is left")]
@@ -54,7 +55,7 @@ pub enum SocketError {
     #[error("nothing can be sent any more")]
     BrokenPipe,
     /// The stack's memory is used up.
-    #[error("the stack's memory is used up")]
+    #[error("the stack's memory is used up: it is bounded by `StackConfig::memory_bytes`")]
     NoMemory,
     /// No such option.
     #[error("there is no such option")]
@@ -150,6 +151,41 @@ impl SocketError {
             CloseReason::Unreachable => Some(SocketError::HostUnreachable),
             CloseReason::NoRoom => Some(SocketError::NoMemory),
         }
+    }
+}
+
+/// The kind is that of the system's error of [this name](SocketError::errno_name), as far as std has one; the error itself is inside
+/// ([`io::Error::get_ref`]).
+impl From<SocketError> for io::Error {
+    fn from(error: SocketError) -> io::Error {
+        let kind = match error {
+            SocketError::Invalid => ErrorKind::InvalidInput,
+            SocketError::AddressInUse => ErrorKind::AddrInUse,
+            SocketError::AddressNotAvailable => ErrorKind::AddrNotAvailable,
+            SocketError::NotConnected => ErrorKind::NotConnected,
+            // Of a connection that is being opened, std has no word of its own yet: it can be waited for.
+            SocketError::WouldBlock | SocketError::InProgress | SocketError::Already => {
+                ErrorKind::WouldBlock
+            }
+            SocketError::Refused => ErrorKind::ConnectionRefused,
+            SocketError::Reset => ErrorKind::ConnectionReset,
+            SocketError::Aborted => ErrorKind::ConnectionAborted,
+            SocketError::TimedOut => ErrorKind::TimedOut,
+            SocketError::BrokenPipe => ErrorKind::BrokenPipe,
+            SocketError::NoMemory => ErrorKind::OutOfMemory,
+            SocketError::FamilyNotSupported
+            | SocketError::NoSuchOption
+            | SocketError::NotSupported => ErrorKind::Unsupported,
+            SocketError::HostUnreachable => ErrorKind::HostUnreachable,
+            SocketError::Down => ErrorKind::NetworkDown,
+            SocketError::TooLong => ErrorKind::InvalidInput,
+            SocketError::Forbidden => ErrorKind::PermissionDenied,
+            SocketError::BadSocket
+            | SocketError::TooMany
+            | SocketError::Connected
+            | SocketError::NoDestination => ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
     }
 }
 

@@ -34,6 +34,7 @@ use crate::stack::{Connection, Stack};
 use braidnet_device::Device;
 use braidnet_inet::LimitError;
 use braidnet_stream::Next;
+use braidnet_tcp::State;
 use braidnet_tcp::TcpInfo;
 use braidnet_wire::address::Address;
 use braidnet_wire::time::{Duration, Instant};
@@ -177,6 +178,21 @@ impl Sockets {
     /// Whether something that was asked for since the last turn waits for the next: whoever turns them should not sleep.
     pub fn has_work(&self) -> bool {
         self.wants_turn || self.stack.has_work()
+    }
+
+    /// Whether some connection waits for its peer to take what was sent, the end of data included: whoever lets go of the stack now loses it.
+    pub fn is_sending(&mut self) -> bool {
+        if self.table.is_down() {
+            return false;
+        }
+        let waits = |state| match state {
+            State::Established | State::CloseWait => true,
+            State::FinWait1 | State::Closing | State::LastAck => true,
+            State::Closed | State::SynSent | State::SynReceived => false,
+            State::FinWait2 | State::TimeWait => false,
+        };
+        let statuses = self.stack.statuses();
+        self.has_work() || statuses.iter().any(|(_, info)| waits(info.state))
     }
 
     /// What can be done with a socket without waiting, as poll(2) on Linux says it.

@@ -108,10 +108,11 @@ impl Shared {
     }
 
     /// Whoever turns them is about to sleep: `driver` is called, once, when something is asked for that the next turn has to look after. `false`
-    /// if something has been since the last turn; then it is not called.
+    /// if something has been since the last turn, or a device in memory has something; then it is not called. For what arrives, sleep on the
+    /// device.
     pub fn rest(&self, driver: &Waker) -> bool {
         let (rests, before) = self.state.with(|state| {
-            let rests = !state.sockets.has_work();
+            let rests = !(state.sockets.has_work() || state.sockets.stack.has_waiting());
             let now = rests.then(|| driver.clone());
             (rests, core::mem::replace(&mut state.driver, now))
         });

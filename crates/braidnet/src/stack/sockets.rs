@@ -6,8 +6,10 @@ use crate::error::{CloseReason, ReceiveError};
 use crate::event::Event;
 use braidnet_inet::tcp::ListenError;
 use braidnet_stream::{Control, Verb};
+use braidnet_sync::parker::Unparker;
 use braidnet_tcp::{Config, Setting};
 use braidnet_wire::address::Address;
+use std::os::fd::BorrowedFd;
 
 /// How things stand with a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,6 +38,27 @@ impl Stack {
     /// Whether something waits to be handed down with the next turn.
     pub(crate) fn has_work(&self) -> bool {
         !self.down.is_empty() || !self.listed.is_empty() || self.unasked.len() > self.put_off
+    }
+
+    /// Whether a packet waits, as far as that can be told without a system call.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.device.receiver.has_waiting()
+    }
+
+    /// What becomes readable when a packet arrives.
+    pub(crate) fn device_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.device.receiver.fd()
+    }
+
+    /// As [`Receiver::wake_with`](braidnet_device::Receiver::wake_with).
+    pub(crate) fn wake_with(&mut self, unparker: Unparker) -> bool {
+        self.device.receiver.wake_with(unparker)
+    }
+
+    /// Whoever turns the stack is about to sleep: others get the buffers back that are theirs. Whether anything can still arrive.
+    pub(crate) fn rest(&mut self) -> bool {
+        self.cluster.pool().send_home();
+        !self.device.receiver.is_gone()
     }
 
     /// The next connection that has got something to read or room to send.

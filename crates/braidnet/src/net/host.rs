@@ -1,0 +1,240 @@
+//! A stack with sockets that runs by itself.
+//!
+//! # Who turns it
+//!
+//! A [`HostProcessor`], carried as those of servers are: named, placed and idle as [`RunningConfig`] says, asleep on the device and on a parker.
+//! Other threads use the sockets behind their lock, which the processor has for one turn at a time: at most
+//! [`StackConfig::batch`] packets, and what came of them. What they ask for waits for the next turn. Only where the processor sleeps, or is about to, the first
+//! of them wakes it, by one system call; [`Shared::rest`] has the protocol.
+//!
+//! # How it ends
+//!
+//! Handles and sockets hold on to the host, the processor to the sockets alone. The last to go waits until peers have
+//! acknowledged what was sent, then ends the processor: nothing else could send it again. A processor that is gone, by that or by a panic, leaves
+//! the sockets [down](crate::socket::SocketError::Down).
+
+use crate::config::StackConfig;
+use crate::error::StackError;
+use crate::limits::Limits;
+use crate::socket::{Shared, Sockets};
+use braidnet_device::Device;
+use braidnet_inet::LimitError;
+use braidnet_process::{Running, RunningConfig, Suspended};
+use braidnet_stream::{Next, Processor};
+use braidnet_sync::parker::Unparker;
+use braidnet_wire::time::{Duration, Instant};
+use core::cell::Cell;
+use core::task::Waker;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::task::Wake;
+use std::thread;
+
+/// How long the last handle waits for peers to acknowledge what was sent.
+const CLOSING_FOR: Duration = Duration::from_secs(2);
+
+/// How often it looks whether they have.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A stack with sockets on a device, turned by a thread of its own, or by whoever [asked for that](Host::turned). Cheap to clone: a clone is another handle on
+/// the same host.
+///
+/// With the last handle and the last of its sockets it goes. Whoever drops that waits, two seconds at most, until peers have
+/// acknowledged what was sent; what is left then is lost, and its peers find out by themselves.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    /// None where somebody else turns it.
+    running: Option<Running<HostProcessor>>,
+}
+
+impl Host {
+    /// A host on `device`, on a thread that is called `braidnet-host-0`.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense, the device cannot be opened, or the system gives no thread.
+    pub fn start(config: &StackConfig, device: impl Device) -> Result<Host, StackError> {
+        let running = RunningConfig {
+            name: "braidnet-host".to_owned(),
+            ..RunningConfig::default()
+        };
+        Host::start_with(config, device, &running)
+    }
+
+    /// The same on a thread that is named, placed and idle like this.
+    ///
+    /// # Errors
+    /// As [`start`](Host::start), or if the system refuses the processor.
+    pub fn start_with(
+        config: &StackConfig,
+        device: impl Device,
+        running: &RunningConfig,
+    ) -> Result<Host, StackError> {
+        let suspended = Suspended::spawn(running, 1)?;
+        let mut processor = HostProcessor::new(config, device)?;
+        for unparker in suspended.wakers() {
+            processor.wake_with(unparker.clone());
+        }
+        let shared = processor.shared.clone();
+        let running = Some(suspended.start(vec![processor]));
+        Ok(Host {
+            inner: Arc::new(Inner { shared, running }),
+        })
+    }
+
+    /// The same without a thread, for whoever turns it himself: a simulation, or a runtime's task. Nothing happens between turns.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense, or the device cannot be opened.
+    pub fn turned(
+        config: &StackConfig,
+        device: impl Device,
+    ) -> Result<(Host, HostProcessor), StackError> {
+        let processor = HostProcessor::new(config, device)?;
+        let inner = Inner {
+            shared: processor.shared.clone(),
+            running: None,
+        };
+        let host = Host {
+            inner: Arc::new(inner),
+        };
+        Ok((host, processor))
+    }
+
+    /// Its sockets, by the verbs of POSIX. Those that are opened there are for their owner to close.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    /// Every counter that is not zero, as [`Sockets::counters`].
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        self.shared().with(|sockets| sockets.counters())
+    }
+
+    /// The stack may hold so much from now on.
+    ///
+    /// # Errors
+    /// If a limit is not in its range; none is changed then.
+    pub fn set_limits(&self, limits: &Limits) -> Result<(), LimitError> {
+        self.shared().with(|sockets| sockets.set_limits(limits))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        let shared = self.shared.clone();
+        let end = move || {
+            let until = std::time::Instant::now() + CLOSING_FOR;
+            while !running.has_finished_one()
+                && shared.with(Sockets::is_sending)
+                && std::time::Instant::now() < until
+            {
+                thread::sleep(LOOK);
+            }
+            drop(running);
+        };
+        // A waker that had the last handle, called by the very processor: it cannot wait for itself.
+        if IS_TURNING.get() {
+            thread::spawn(end);
+        } else {
+            end();
+        }
+    }
+}
+
+thread_local! {
+    /// The calling thread is in a turn of some host.
+    static IS_TURNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What turns a [`Host`]: a processor, for a thread of its own or for whoever [asked for it](Host::turned). Dropped, it leaves the
+/// sockets [down](crate::socket::SocketError::Down).
+///
+/// Before sleeping, ask [`has_work`](Processor::has_work) once more, or, with a task's waker, [`Shared::rest`]; sleep on
+/// [`fd`](Processor::fd), or [wake with](HostProcessor::wake_with) an unparker.
+pub struct HostProcessor {
+    shared: Arc<Shared>,
+    /// The device's, as that is behind the lock.
+    fd: Option<OwnedFd>,
+    is_gone: bool,
+    /// Unparks who turns it.
+    driver: Option<Waker>,
+}
+
+/// Wakes a thread, or whatever else is parked.
+struct Unparks(Unparker);
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl HostProcessor {
+    fn new(config: &StackConfig, device: impl Device) -> Result<HostProcessor, StackError> {
+        let mut sockets = Sockets::new(config, device)?;
+        let fd = sockets.stack().device_fd();
+        // Without one the device is looked after by time, as where the system has no descriptor left.
+        let fd = fd.and_then(|fd| fd.try_clone_to_owned().ok());
+        Ok(HostProcessor {
+            shared: Arc::new(Shared::new(sockets)),
+            fd,
+            is_gone: false,
+            driver: None,
+        })
+    }
+
+    /// Has `unparker` called when something is asked for that the next turn has to look after, and has been told that
+    /// it [has no work](Processor::has_work); and when packets arrive, if the device does not say so by its [`fd`](Processor::fd). Before the other end
+    /// of a device in memory is used.
+    pub fn wake_with(&mut self, unparker: Unparker) {
+        let waker = Waker::from(Arc::new(Unparks(unparker.clone())));
+        self.driver = Some(waker);
+        self.shared
+            .with(|sockets| sockets.stack().wake_with(unparker));
+    }
+}
+
+impl Processor for HostProcessor {
+    fn turn(&mut self, now: Instant, _budget: usize) -> Next {
+        let was_turning = IS_TURNING.replace(true);
+        let next = self.shared.turn(now);
+        IS_TURNING.set(was_turning);
+        next
+    }
+
+    fn has_work(&self) -> bool {
+        match &self.driver {
+            Some(driver) => !self.shared.rest(driver),
+            None => self.shared.with(|sockets| sockets.has_work()),
+        }
+    }
+
+    fn rest(&mut self) {
+        self.is_gone = !self.shared.with(|sockets| sockets.stack().rest());
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        // That of a device that is gone stays readable for ever.
+        let fd = self.fd.as_ref().filter(|_| !self.is_gone);
+        fd.map(AsFd::as_fd)
+    }
+}
+
+impl Drop for HostProcessor {
+    fn drop(&mut self) {
+        self.shared.go_down();
+    }
+}

@@ -1,0 +1,63 @@
+//! Sockets shaped like std's, of a host that runs by itself: what `std::net` is to the system, to a stack of your own.
+//!
+//! A [`Host`] is a stack with an address on a device, turned by a thread of its own. [`TcpListener`] and [`TcpStream`] have the names and
+//! meanings that they have in `std::net`; what std takes from the system, these take from the host that they are given. They can be used from any thread,
+//! and by any number of them. What has no counterpart in std, [`socket`](crate::socket) has by the verbs of POSIX, over the same sockets.
+//!
+//! ```
+//! use braidnet::device::{memory, Capabilities};
+//! use braidnet::net::{Host, TcpListener, TcpStream};
+//! use braidnet::StackConfig;
+//! use std::io::{Read, Write};
+//!
+//! let (here, there) = memory::wire(Capabilities::ip(1500), 256);
+//! let server = Host::start(&StackConfig::new("10.0.0.2".parse()?), there)?;
+//! let client = Host::start(&StackConfig::new("10.0.0.1".parse()?), here)?;
+//!
+//! let listener = TcpListener::bind(&server, "10.0.0.2:7")?;
+//! let echo = std::thread::spawn(move || -> std::io::Result<()> {
+//!     let (stream, _) = listener.accept()?;
+//!     std::io::copy(&mut &stream, &mut &stream)?;
+//!     Ok(())
+//! });
+//! let mut stream = TcpStream::connect(&client, "10.0.0.2:7")?;
+//! stream.write_all(b"hello")?;
+//! stream.shutdown(std::net::Shutdown::Write)?;
+//! let mut heard = String::new();
+//! stream.read_to_string(&mut heard)?;
+//! assert_eq!(heard, "hello");
+//! echo.join().expect("no panic")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What it refuses: IPv6, as long as the stack has none (`Unsupported`), and connections of a host with itself (`AddrNotAvailable`): it has no loopback.
+
+mod handle;
+mod host;
+mod listener;
+mod stream;
+
+pub use host::{Host, HostProcessor};
+pub use listener::{Incoming, TcpListener};
+pub use stream::TcpStream;
+
+use crate::socket::SocketError;
+use core::net::SocketAddr;
+use std::io;
+use std::net::ToSocketAddrs;
+
+/// Tries one address after the other, as std does; what the last one said.
+fn each_address<R>(
+    addresses: impl ToSocketAddrs,
+    mut attempt: impl FnMut(SocketAddr) -> Result<R, SocketError>,
+) -> io::Result<R> {
+    let mut said = None;
+    for address in addresses.to_socket_addrs()? {
+        match attempt(address) {
+            Ok(done) => return Ok(done),
+            Err(error) => said = Some(error),
+        }
+    }
+    let none = || io::Error::new(io::ErrorKind::InvalidInput, "there is no address to try");
+    Err(said.map_or_else(none, io::Error::from))
+}

@@ -1,0 +1,359 @@
+//! Streams.
+
+use super::handle::{Handle, Timeout};
+use super::{Host, each_address};
+use crate::socket::{OptionName, Readiness, Socket, SocketError, SocketOption, Sockets};
+use braidnet_tcp::TcpInfo;
+use braidnet_wire::time::Duration;
+use core::fmt;
+use core::net::SocketAddr;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, ToSocketAddrs};
+use std::sync::Arc;
+
+/// Most bytes that are copied while the sockets are locked: about 10 µs' worth. Whoever has more to read or write does so piece by piece.
+const AT_ONCE: usize = 128 << 10;
+
+/// A TCP connection of a [`Host`], as [`std::net::TcpStream`] is one of the system.
+///
+/// Handles on the same connection are made with [`try_clone`](TcpStream::try_clone). With the last it is closed, as with close(2): what was
+/// written still goes out, unless something received has not been read, or [it does not linger](TcpStream::set_linger): then the peer is sent a reset.
+pub struct TcpStream {
+    handle: Arc<Handle>,
+}
+
+impl TcpStream {
+    pub(super) fn of(handle: Handle) -> TcpStream {
+        TcpStream {
+            handle: Arc::new(handle),
+        }
+    }
+
+    /// Connects `host` to a peer. Of several addresses the first that can be connected to is taken; names are looked up by the system.
+    ///
+    /// # Errors
+    /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`; `AddrNotAvailable` for an address of the host's own, `Unsupported` for an IPv6 one.
+    pub fn connect(host: &Host, addresses: impl ToSocketAddrs) -> io::Result<TcpStream> {
+        each_address(addresses, |address| TcpStream::open(host, address, None))
+    }
+
+    /// The same to one address, within a time.
+    ///
+    /// # Errors
+    /// As that, and `TimedOut` if the time is over; `InvalidInput` if it is no time at all.
+    pub fn connect_timeout(
+        host: &Host,
+        address: &SocketAddr,
+        timeout: Duration,
+    ) -> io::Result<TcpStream> {
+        if timeout.is_zero() {
+            let none = "nothing can be connected in no time";
+            return Err(io::Error::new(ErrorKind::InvalidInput, none));
+        }
+        let opened = TcpStream::open(host, *address, Some(timeout));
+        opened.map_err(|error| match error {
+            SocketError::WouldBlock => SocketError::TimedOut.into(),
+            error => error.into(),
+        })
+    }
+
+    fn open(
+        host: &Host,
+        address: SocketAddr,
+        timeout: Option<Duration>,
+    ) -> Result<TcpStream, SocketError> {
+        let handle = Handle::open(host)?;
+        host.shared().connect(handle.socket(), address, timeout)?;
+        Ok(TcpStream::of(handle))
+    }
+
+    /// The address and port of the peer.
+    ///
+    /// # Errors
+    /// `NotConnected` if the connection is no more.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.handle.with(Sockets::peer_address)
+    }
+
+    /// The address and port of this side.
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.handle.with(Sockets::local_address)
+    }
+
+    /// Ends one direction or both. Reading: what has come can be read, then comes the end; the peer hears nothing of it. Writing: what was written still
+    /// goes out, then a FIN.
+    ///
+    /// # Errors
+    /// `NotConnected` if the connection is no more.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.handle.shutdown(how)
+    }
+
+    /// Another handle on the same connection.
+    ///
+    /// # Errors
+    /// None.
+    pub fn try_clone(&self) -> io::Result<TcpStream> {
+        let handle = self.handle.clone();
+        Ok(TcpStream { handle })
+    }
+
+    /// Copies out what has come, and leaves it there; waits until something has.
+    ///
+    /// # Errors
+    /// As reading.
+    pub fn peek(&self, to: &mut [u8]) -> io::Result<usize> {
+        self.receive(|sockets, socket| sockets.peek(socket, to))
+    }
+
+    /// How long a read waits at most: then it says `WouldBlock`. `None`: for ever. For all handles.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is no time at all.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.handle.read_timeout().set(timeout)
+    }
+
+    /// What was set by [`set_read_timeout`](TcpStream::set_read_timeout).
+    ///
+    /// # Errors
+    /// None.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.handle.read_timeout().get())
+    }
+
+    /// How long a write waits at most for room: then it says `WouldBlock`. `None`: for ever. For all handles.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is no time at all.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.handle.write_timeout().set(timeout)
+    }
+
+    /// What was set by [`set_write_timeout`](TcpStream::set_write_timeout).
+    ///
+    /// # Errors
+    /// None.
+    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.handle.write_timeout().get())
+    }
+
+    /// Whether reads and writes that would wait say `WouldBlock` at once, for all handles.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.handle.set_nonblocking(nonblocking);
+        Ok(())
+    }
+
+    /// Whether small segments leave at once (RFC 9293 §3.7.4).
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.handle.set(SocketOption::NoDelay(nodelay))
+    }
+
+    /// What was set by [`set_nodelay`](TcpStream::set_nodelay).
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        Ok(self.option(OptionName::NoDelay)? == SocketOption::NoDelay(true))
+    }
+
+    /// Hops that packets may take, 1 to 255.
+    ///
+    /// # Errors
+    /// `InvalidInput` for any other number.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let hops = u8::try_from(ttl).map_err(|_| SocketError::Invalid)?;
+        self.handle.set(SocketOption::TimeToLive(hops))
+    }
+
+    /// What was set by [`set_ttl`](TcpStream::set_ttl).
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn ttl(&self) -> io::Result<u32> {
+        match self.option(OptionName::TimeToLive)? {
+            SocketOption::TimeToLive(hops) => Ok(hops.into()),
+            _ => Err(SocketError::NoSuchOption.into()),
+        }
+    }
+
+    /// `Some(0)`: closing resets the connection. Any other time changes nothing: closing does not wait.
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        self.handle.set(SocketOption::Linger(linger))
+    }
+
+    /// What was set by [`set_linger`](TcpStream::set_linger).
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        match self.option(OptionName::Linger)? {
+            SocketOption::Linger(time) => Ok(time),
+            _ => Err(SocketError::NoSuchOption.into()),
+        }
+    }
+
+    /// Asks a peer that has been silent for so long, 1 to 32,767 seconds, whether it is still there, or does not ask (RFC 9293 §3.8.4).
+    ///
+    /// # Errors
+    /// `InvalidInput` for any other time.
+    pub fn set_keepalive(&self, idle: Option<Duration>) -> io::Result<()> {
+        if let Some(idle) = idle {
+            self.handle.set(SocketOption::KeepIdle(idle))?;
+        }
+        self.handle.set(SocketOption::KeepAlive(idle.is_some()))
+    }
+
+    /// How long what was written may go unacknowledged before the connection is given up; `None` leaves it to the number of timeouts (RFC 5482 §3).
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.handle.set(SocketOption::UserTimeout(timeout))
+    }
+
+    /// What has befallen the connection and nobody has heard of yet.
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.handle.take_error()
+    }
+
+    /// Sets any option: buffer sizes, congestion marks, what is not above.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the value makes no sense or comes too late, `Unsupported` if the stack has not turned it on.
+    pub fn set_option(&self, option: SocketOption) -> io::Result<()> {
+        self.handle.set(option)
+    }
+
+    /// What an option is set to.
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn option(&self, name: OptionName) -> io::Result<SocketOption> {
+        self.handle.option(name)
+    }
+
+    /// What TCP knows of the connection.
+    ///
+    /// # Errors
+    /// `NotConnected` if it is no more.
+    pub fn info(&self) -> io::Result<TcpInfo> {
+        self.handle.with(Sockets::info)
+    }
+
+    fn receive(
+        &self,
+        attempt: impl FnMut(&mut Sockets, Socket) -> Result<usize, SocketError>,
+    ) -> io::Result<usize> {
+        let timeout: &Timeout = self.handle.read_timeout();
+        self.handle.blocking(Readiness::READABLE, timeout, attempt)
+    }
+
+    fn send(
+        &self,
+        attempt: impl FnMut(&mut Sockets, Socket) -> Result<usize, SocketError>,
+    ) -> io::Result<usize> {
+        let timeout: &Timeout = self.handle.write_timeout();
+        self.handle.blocking(Readiness::WRITABLE, timeout, attempt)
+    }
+}
+
+impl Read for &TcpStream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let most = to.len().min(AT_ONCE);
+        let to = &mut to[..most];
+        self.receive(|sockets, socket| sockets.recv(socket, to))
+    }
+
+    fn read_vectored(&mut self, to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.receive(|sockets, socket| {
+            let mut total = 0;
+            for to in to.iter_mut().filter(|to| !to.is_empty()) {
+                // The first says why there is nothing; the others are not asked then.
+                if total > 0 && (total >= AT_ONCE || sockets.readable_bytes(socket)? == 0) {
+                    break;
+                }
+                total += sockets.recv(socket, to)?;
+            }
+            Ok(total)
+        })
+    }
+}
+
+impl Write for &TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(AT_ONCE)];
+        self.send(|sockets, socket| sockets.send(socket, bytes))
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send(|sockets, socket| {
+            let mut total = 0;
+            for bytes in pieces.iter().filter(|bytes| !bytes.is_empty()) {
+                match sockets.send(socket, bytes) {
+                    Ok(sent) => total += sent,
+                    // What was taken before counts; an error is told again.
+                    Err(_) if total > 0 => break,
+                    Err(error) => return Err(error),
+                }
+                if total >= AT_ONCE {
+                    break;
+                }
+            }
+            Ok(total)
+        })
+    }
+
+    /// What was written leaves by itself.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for TcpStream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(to)
+    }
+
+    fn read_vectored(&mut self, to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(to)
+    }
+}
+
+impl Write for TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(pieces)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self).flush()
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream")
+            .field("addr", &self.local_addr().ok())
+            .field("peer", &self.peer_addr().ok())
+            .finish()
+    }
+}
