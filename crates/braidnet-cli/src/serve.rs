@@ -1,5 +1,6 @@
 //! `braidnet serve`: a stack on a TUN or TAP device that answers real clients.
 
+mod carrier;
 mod placing;
 mod report;
 mod running;

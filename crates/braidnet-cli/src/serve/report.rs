@@ -15,15 +15,13 @@ use std::time::Instant;
 pub fn started(
     setup: &Setup,
     device: &str,
-    adopted: bool,
+    title: &str,
     Capabilities {
         queues, offloads, ..
     }: Capabilities,
 ) {
     let mut text = format!(
-        "{} {device}{}: {} on {}, {}, {}\n",
-        setup.mode,
-        if adopted { " (adopted)" } else { "" },
+        "{title}: {} on {}, {}, {}\n",
         setup.placing.architecture,
         count(setup.placing.processors as u64, "processor"),
         count(queues as u64, "queue"),

@@ -1,13 +1,11 @@
 //! A running server: from the device to the end.
 
-use super::placing::Queues;
+use super::carrier::Carried;
 use super::report::{self, Status};
 use super::settings::{Setup, What};
 use crate::failure::Failure;
-use crate::tunnel;
 use braidnet::device::capture::Capture;
 use braidnet::device::impair::Impairment;
-use braidnet::device::tun::{TunConfig, TunDevice, TunError};
 use braidnet::device::{Capabilities, Device};
 use braidnet::tcp::Setting;
 use braidnet::{Server, ServerBuilder, StackConfig, StackError};
@@ -36,7 +34,7 @@ pub fn run(setup: Setup) -> Result<(), Failure> {
     report::started(
         &setup,
         &running.device_name,
-        running.adopted,
+        &running.title,
         running.capabilities,
     );
     let ended = running.watch(&signals);
@@ -52,7 +50,7 @@ struct Serving {
     capture: Option<Capture>,
     impairment: Option<Impairment>,
     device_name: String,
-    adopted: bool,
+    title: String,
     capabilities: Capabilities,
 }
 
@@ -61,17 +59,20 @@ impl Serving {
         let files = Files::new();
         let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?;
         let builder = setup.placing.of(builder);
-        let device = device(setup)?;
+        let Carried {
+            device,
+            name: device_name,
+            title,
+        } = setup.carrier.carry(setup.host, setup.placing.queues)?;
         // A capture empties its file: what will be refused is refused before.
         builder
             .check(device.capabilities())
             .map_err(refused_stack)?;
-        let (device_name, adopted) = (device.name().to_owned(), device.is_adopted());
         let meter = Meter::new();
         let impairment = (setup.impair.as_ref()).map(|(out, back)| Impairment::new(out, back));
         let device: Box<dyn Device> = match &impairment {
             Some(impairment) => Box::new(impairment.around(device)),
-            None => Box::new(device),
+            None => device,
         };
         let device = meter.around(device);
         let (device, capture): (Box<dyn Device>, _) = match &setup.pcap {
@@ -106,7 +107,7 @@ impl Serving {
             capture,
             impairment,
             device_name,
-            adopted,
+            title,
             capabilities,
         })
     }
@@ -240,27 +241,6 @@ fn offer(
         };
     }
     Ok(builder)
-}
-
-/// The device, with fewer queues than there could be where nobody has asked for more.
-fn device(setup: &Setup) -> Result<TunDevice, Failure> {
-    let queues = setup.placing.queues;
-    let config = TunConfig {
-        name: Some(setup.device.clone()),
-        mtu: setup.mtu,
-        offload: setup.offload,
-        host: setup.host.map(tunnel::host_address),
-        queues: queues.count(),
-        ..TunConfig::new(setup.mode)
-    };
-    let device = match (TunDevice::create(config.clone()), queues) {
-        (Err(TunError::OneQueue { .. }), Queues::AtBest(_)) => TunDevice::create(TunConfig {
-            queues: 1,
-            ..config
-        }),
-        (device, _) => device,
-    };
-    device.map_err(tunnel::refused)
 }
 
 fn refused_stack(error: StackError) -> Failure {

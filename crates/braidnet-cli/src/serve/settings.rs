@@ -1,12 +1,12 @@
 //! What is asked for: on the command line and in a file, in the same words.
 
+use super::carrier::Carrier;
 use super::placing::Placing;
 use super::values::{Bytes, HttpRoot, Prefixed, Span};
 use crate::choices::{Switch, one_of};
 use crate::failure::Failure;
 use braidnet::Architecture;
 use braidnet::device::impair::Impairments;
-use braidnet::device::tun::Mode;
 use braidnet::inet::ip::DEFAULT_TTL;
 use braidnet::inet::tcp::TcpLocks;
 use braidnet::inet::{ErrorRate, LimitError, Resolution};
@@ -29,6 +29,12 @@ pub struct Settings {
     /// Serve on this TAP device, which carries Ethernet frames
     #[arg(long, value_name = "NAME")]
     pub tap: Option<String>,
+    /// Serve on the TUN or TAP device whose open descriptor has this number; once for each queue. Its addresses and MTU are whose who opened it
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(0..))]
+    pub tun_fd: Vec<i32>,
+    /// Serve on the TUN or TAP device whose descriptors whoever listens on this Unix socket sends (SCM_RIGHTS, with one byte)
+    #[arg(long, value_name = "PATH")]
+    pub tun_from: Option<PathBuf>,
     /// Address of the host's side of the device; brings it up. Without, it is left as it is
     #[arg(long, value_name = "ADDRESS/PREFIX")]
     #[serde(deserialize_with = "one")]
@@ -176,17 +182,22 @@ impl Settings {
 
     /// These, and for what they do not say those of `file`.
     pub fn or(self, file: Settings) -> Settings {
-        // A device on the command line stands for both kinds.
-        let names_device = self.tun.is_some() || self.tap.is_some();
-        let (tun, tap) = if names_device {
-            (self.tun, self.tap)
+        // A device on the command line stands for all kinds.
+        let names_device = self.tun.is_some()
+            || self.tap.is_some()
+            || !self.tun_fd.is_empty()
+            || self.tun_from.is_some();
+        let (tun, tap, tun_fd, tun_from) = if names_device {
+            (self.tun, self.tap, self.tun_fd, self.tun_from)
         } else {
-            (file.tun, file.tap)
+            (file.tun, file.tap, file.tun_fd, file.tun_from)
         };
         let all = |these: Vec<Prefixed>, those| if these.is_empty() { those } else { these };
         Settings {
             tun,
             tap,
+            tun_fd,
+            tun_from,
             host: self.host.or(file.host),
             address: all(self.address, file.address),
             echo: self.echo.or(file.echo),
@@ -233,15 +244,12 @@ impl Settings {
 /// What is to be done: checked, with nothing left open.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    pub mode: Mode,
-    pub device: String,
+    pub carrier: Carrier,
     pub host: Option<Prefixed>,
     pub addresses: Vec<Prefixed>,
     pub services: Vec<Offer>,
     pub placing: Placing,
     pub batch: usize,
-    pub mtu: Option<usize>,
-    pub offload: bool,
     pub pcap: Option<PathBuf>,
     /// To what is sent, and to what is received.
     pub impair: Option<(Impairments, Impairments)>,
@@ -294,14 +302,7 @@ impl Setup {
     /// Checks what can be checked before anything is made.
     pub fn check(settings: Settings) -> Result<Setup, Failure> {
         let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
-        let (mode, device) = match (settings.tun.clone(), settings.tap.clone()) {
-            (Some(name), None) => (Mode::Tun, name),
-            (None, Some(name)) => (Mode::Tap, name),
-            (None, None) => return usage("name the device to serve on: --tun NAME or --tap NAME"),
-            (Some(_), Some(_)) => {
-                return usage("a stack has one device: name it with --tun or with --tap, not both");
-            }
-        };
+        let carrier = Carrier::check(&settings)?;
         if settings.address.is_empty() {
             return usage(
                 "give the stack an address: --address ADDRESS, such as --address 10.77.0.2",
@@ -339,15 +340,12 @@ impl Setup {
             return usage("--dscp takes 0 to 63");
         }
         Ok(Setup {
-            mode,
-            device,
+            carrier,
             host: settings.host,
             services: offers(&settings)?,
             placing: Placing::check(&settings)?,
             addresses: settings.address,
             batch,
-            mtu: settings.mtu,
-            offload: settings.offload.is_none_or(Switch::is_on),
             pcap: settings.pcap,
             impair: match (settings.impair, settings.impair_back) {
                 (None, None) => None,
@@ -450,217 +448,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser, Debug)]
-    struct Line {
-        #[command(flatten)]
-        settings: Settings,
-    }
-
-    fn line(words: &str) -> Settings {
-        Line::try_parse_from(std::iter::once("serve").chain(words.split_whitespace()))
-            .unwrap()
-            .settings
-    }
-
-    const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --echo 7 --discard 9 \
-        --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --queues 1 --perimeter locked --order numbered --lock mcs \
-        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --connections 1000 --neighbours 50 --icmp-errors 10 --congestion new-reno --path-probing always --ttl 9 --dscp 46";
-    const FILE: &str = r#"
-        tap = "bn0"
-        host = "10.77.0.1/24"
-        address = ["10.77.0.2", "10.77.0.3/24"]
-        echo = 7
-        discard = 9
-        daytime = 13
-        chargen = 19
-        http = ["80=/srv", "8080=."]
-        architecture = "message"
-        processors = 2
-        queues = 1
-        perimeter = "locked"
-        order = "numbered"
-        lock = "mcs"
-        tcp-locks = "1"
-        agents = "tasks"
-        threads = 1
-        wait = "sleep"
-        pin = true
-        batch = 8
-        mtu = 9000
-        pcap = "x.pcapng"
-        impair = "loss=1%"
-        impair-back = "delay=20ms,seed=7"
-        drain = "500ms"
-        memory = "64M"
-        connections = 1000
-        neighbours = 50
-        icmp-errors = 10
-        congestion = "new-reno"
-        path-probing = "always"
-        ttl = 9
-        dscp = 46
-    "#;
-
-    #[test]
-    fn line_and_file_say_the_same() {
-        let from_line = format!("{:?}", line(WORDS));
-        let from_file = format!("{:?}", toml::from_str::<Settings>(FILE).unwrap());
-        assert_eq!(from_line, from_file);
-        assert!(!from_line.contains("None, echo"), "everything is set");
-    }
-
-    #[test]
-    fn the_line_overrides_the_file() {
-        let file: Settings = toml::from_str(FILE).unwrap();
-        let both = line("--tun other --address 10.9.9.9 --echo 1007").or(file);
-        assert_eq!(
-            (both.tun.as_deref(), both.tap.as_deref()),
-            (Some("other"), None)
-        );
-        assert_eq!(
-            (both.address.len(), both.echo, both.discard),
-            (1, Some(1007), Some(9))
-        );
-        let setup = Setup::check(both).unwrap();
-        assert_eq!((setup.mode, setup.services.len()), (Mode::Tun, 6));
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_with_a_sentence() {
-        let rows = [
-            ("--address 10.77.0.2", "--tun NAME"),
-            ("--tun bn0", "--address"),
-            ("--tun bn0 --address 10.77.0.2 --host 10.77.0.1", "prefix"),
-            (
-                "--tun bn0 --address 10.77.0.2 --host 10.77.0.2/24",
-                "same address",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --tcp-locks 6",
-                "under connection there is none",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --architecture braid --processors 66",
-                "65 processors at most",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --perimeter delegated",
-                "under connection that is not so",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --architecture braid --order numbered",
-                "under braid that is not so",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --lock mcs",
-                "nothing to lock",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --architecture message --perimeter delegated --lock mcs",
-                "nothing to lock",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --threads 2",
-                "needs agents tasks",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --agents tasks --threads 0",
-                "--threads",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --pin --processors 256",
-                "this process may use",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --processors 0",
-                "--processors",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --queues 2",
-                "--queues takes a number from 1 to 1",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --architecture task --processors 3 --queues 2",
-                "under task, so many",
-            ),
-            ("--tun bn0 --address 10.77.0.2 --batch 0", "--batch"),
-            ("--tun bn0 --address 10.77.0.2 --memory 1M", "16M"),
-            (
-                "--tun bn0 --address 10.77.0.2 --neighbours 0",
-                "--neighbours takes 1 to 16384",
-            ),
-            (
-                "--tun bn0 --address 10.77.0.2 --icmp-errors 1000001",
-                "--icmp-errors takes 0 to 1000000",
-            ),
-            ("--tun bn0 --address 10.77.0.2 --ttl 0", "1 to 255"),
-            ("--tun bn0 --address 10.77.0.2 --dscp 64", "0 to 63"),
-            (
-                "--tun bn0 --address 10.77.0.2 --echo 80 --http 80=.",
-                "echo and http are both on port 80",
-            ),
-        ];
-        for (words, part) in rows {
-            let failure = Setup::check(line(words)).unwrap_err();
-            assert!(
-                matches!(&failure, Failure::Usage(sentence) if sentence.contains(part)),
-                "{words}: {failure}"
-            );
-        }
-        let port: Settings =
-            toml::from_str("tun = 'bn0'\naddress = '10.77.0.2'\necho = 0").unwrap();
-        assert!(
-            Setup::check(port)
-                .unwrap_err()
-                .to_string()
-                .contains("port 0")
-        );
-    }
-
-    #[test]
-    fn bad_files_are_refused_by_line() {
-        let rows = [
-            ("tun = 'bn0'\nehco = 7\n", "line 2", "unknown field `ehco`"),
-            ("tun = \n", "line 1", ""),
-            ("\n\nhost = '10.77.0.1/99'\n", "line 3", "prefix"),
-            ("address = 7\n", "line 1", "a string or a list of strings"),
-            (
-                "tun = 'bn0'\nimpair = 'los=1%'\n",
-                "line 2",
-                "`los` is not known here",
-            ),
-            (
-                "congestion = 'vegas'\n",
-                "line 1",
-                "there are cubic, new-reno and bbr",
-            ),
-            (
-                "ecn = 'yes'\n",
-                "line 1",
-                "there are off, passive, on and accurate",
-            ),
-        ];
-        let path =
-            std::env::temp_dir().join(format!("braidnet-settings-{}.toml", std::process::id()));
-        for (text, line, part) in rows {
-            std::fs::write(&path, text).unwrap();
-            let sentence = Settings::read(&path).unwrap_err().to_string();
-            assert!(
-                sentence.contains(line) && sentence.contains(part),
-                "{sentence}"
-            );
-            assert!(!sentence.contains('\n'), "{sentence}");
-        }
-        std::fs::remove_file(&path).unwrap();
-        assert!(
-            Settings::read(&path)
-                .unwrap_err()
-                .to_string()
-                .contains("cannot be read")
-        );
-    }
-}
+mod tests;

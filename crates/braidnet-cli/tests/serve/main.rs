@@ -7,6 +7,7 @@
 mod fast_open;
 mod impaired;
 mod namespace;
+mod passed;
 mod queues;
 mod refusals;
 mod relay;

@@ -40,6 +40,17 @@ fn each_refusal_is_a_sentence_and_leaves_nothing_behind() {
     let rows: &[(&str, i32, &str)] = &[
         ("--address 10.77.0.2 --echo 7", 2, "name the device"),
         ("--tun bn0", 2, "--address"),
+        ("--tun-fd 99 --address 10.77.0.2", 1, "no descriptor 99"),
+        (
+            "--tun-fd 0 --address 10.77.0.2",
+            1,
+            "is of no TUN or TAP device",
+        ),
+        (
+            "--tun-from /absent --address 10.77.0.2",
+            1,
+            "no descriptor came from /absent",
+        ),
         (
             "--tun bn0 --address 10.77.0.2 --echo 7 --discard 7",
             2,

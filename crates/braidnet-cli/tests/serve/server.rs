@@ -4,7 +4,7 @@ use crate::namespace::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Address of the stack in all tests, and of the host's side.
@@ -47,9 +47,14 @@ impl Server {
 
     /// Runs any command that says how to stop it, and waits until it does.
     pub fn run(namespace: &Namespace, arguments: &[&str]) -> Server {
-        let mut child = namespace
-            .command(env!("CARGO_BIN_EXE_braidnet"))
-            .args(arguments)
+        let mut command = namespace.command(env!("CARGO_BIN_EXE_braidnet"));
+        command.args(arguments);
+        Server::launch(command)
+    }
+
+    /// The same, by a program that starts it.
+    pub fn launch(mut command: Command) -> Server {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .stdin(Stdio::null())

@@ -2,7 +2,7 @@
 
 use super::interface::Interface;
 use super::{Mode, QUEUES_MAX, TunConfig, TunError, ioctl, vnet};
-use crate::Offloads;
+use crate::{MacAddress, Offloads};
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::io::Errno;
 use std::io;
@@ -16,7 +16,9 @@ const TUN_F_TSO4: u32 = 2;
 ///
 /// The fields are dropped in this order: what was set is taken back before the device is let go.
 pub struct Attachment {
-    pub interface: Interface,
+    /// None where the descriptors were passed in: it may lie in another network namespace.
+    pub interface: Option<Interface>,
+    pub name: String,
     /// One descriptor for each queue, at least one.
     pub queues: Vec<OwnedFd>,
     /// Whether packets have a [`vnet::VnetHeader`].
@@ -24,8 +26,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Makes the interface `name`, or adopts it, and joins it with as many queues as are asked for.
-    pub fn new(name: &str, config: &TunConfig) -> Result<Attachment, TunError> {
+    /// Makes the interface `name`, or adopts it, joins it with as many queues as are asked for, and sets it up; the MTU that it has then.
+    pub fn new(name: &str, config: &TunConfig) -> Result<(Attachment, usize), TunError> {
         let count = config.queues;
         if !(1..=QUEUES_MAX).contains(&count) {
             return Err(TunError::Queues {
@@ -75,22 +77,47 @@ impl Attachment {
             // The others join by the name that the system gave with the first.
             interface.attached(attached.map_err(|error| refused(error, &interface, config.mode))?);
         }
+        // From here on, whatever fails, dropping the interface takes back what was set.
+        let mtu = interface.set_up(config)?;
         let attachment = Attachment {
-            interface,
+            name: interface.name().to_owned(),
+            interface: Some(interface),
             queues,
             has_vnet: vnet != 0,
         };
-        // An adopted device keeps what it was left to leave to its holder, even if that was killed.
-        attachment.decline_offloads();
-        if attachment.has_vnet {
-            // Whoever held an adopted device before may have set another.
-            ioctl::set_vnet_header_len(attachment.first(), vnet::LEN as _).map_err(
-                attachment
-                    .interface
-                    .failed("setting the length of packets' descriptions"),
-            )?;
+        attachment.begin()?;
+        Ok((attachment, mtu))
+    }
+
+    /// Sets what whoever held the device before may have set otherwise.
+    pub fn begin(&self) -> Result<(), TunError> {
+        // It keeps what it was left to leave to its holder, even if that was killed.
+        self.decline_offloads();
+        if !self.has_vnet {
+            return Ok(());
         }
-        Ok(attachment)
+        ioctl::set_vnet_header_len(self.first(), vnet::LEN as _).map_err(|source| {
+            TunError::System {
+                name: self.name.clone(),
+                what: "setting the length of packets' descriptions",
+                source,
+            }
+        })
+    }
+
+    /// Whether the device was there before, or its descriptors were passed in.
+    pub fn is_adopted(&self) -> bool {
+        self.interface.as_ref().is_none_or(Interface::is_adopted)
+    }
+
+    /// The Ethernet address of the system's side.
+    pub fn host_station(&self) -> Result<MacAddress, TunError> {
+        let octets = ioctl::attached_address(self.first());
+        octets.map(MacAddress).map_err(|source| TunError::System {
+            name: self.name.clone(),
+            what: "reading the Ethernet address",
+            source,
+        })
     }
 
     /// Lets the system leave to us what it can; what that is.
@@ -120,7 +147,7 @@ impl Attachment {
 /// Whoever holds an adopted device next need not know of offloads.
 impl Drop for Attachment {
     fn drop(&mut self) {
-        if self.interface.is_adopted() {
+        if self.is_adopted() {
             self.decline_offloads();
         }
     }

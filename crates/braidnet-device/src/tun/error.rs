@@ -3,6 +3,8 @@
 use super::Mode;
 use braidnet_wire::address::Address;
 use std::io;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
 
 /// Why a TUN or TAP device could not be made, adopted or set up.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +82,41 @@ pub enum TunError {
         name: String,
         /// The queues asked for.
         queues: usize,
+    },
+    /// No descriptor of this number is open.
+    #[error(
+        "there is no descriptor {number}: whoever starts this program opens it and leaves it open"
+    )]
+    NoDescriptor {
+        /// The number asked for.
+        number: RawFd,
+    },
+    /// No descriptor was given.
+    #[error("a device has a descriptor for each queue, and none was given")]
+    NoDescriptors,
+    /// No descriptor came over a Unix socket.
+    #[error(
+        "no descriptor came from {}: {source}; whoever listens there sends a byte and the descriptors of one device (SCM_RIGHTS)",
+        path.display()
+    )]
+    NotPassed {
+        /// The socket's path.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// A descriptor is no TUN or TAP device's, or not joined to one.
+    #[error(
+        "the descriptor passed in is of no TUN or TAP device: {0}; whoever opened it joins it with TUNSETIFF"
+    )]
+    NotATunDescriptor(#[source] io::Error),
+    /// The descriptors are of different devices.
+    #[error("the descriptors passed in are of {name} and of {other}: pass those of one device")]
+    SeveralDevices {
+        /// One device's name.
+        name: String,
+        /// Another's.
+        other: String,
     },
     /// The MTU is out of range.
     #[error(
@@ -180,6 +217,29 @@ mod tests {
                     queues: 257,
                 },
                 "1 to 256",
+            ),
+            (
+                TunError::NoDescriptor { number: 7 },
+                "no descriptor 7: whoever starts this program opens it",
+            ),
+            (TunError::NoDescriptors, "for each queue"),
+            (
+                TunError::NotPassed {
+                    path: "/run/tun".into(),
+                    source: io::ErrorKind::TimedOut.into(),
+                },
+                "SCM_RIGHTS",
+            ),
+            (
+                TunError::NotATunDescriptor(io::ErrorKind::Unsupported.into()),
+                "TUNSETIFF",
+            ),
+            (
+                TunError::SeveralDevices {
+                    name: name(),
+                    other: "net1".into(),
+                },
+                "net0 and of net1",
             ),
             (
                 TunError::Mtu {

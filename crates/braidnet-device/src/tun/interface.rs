@@ -2,8 +2,7 @@
 
 use super::ioctl::Channels;
 use super::netlink::{InterfaceAddress, Netlink};
-use super::{HostAddress, MTU_MIN, MTU_MIN_V6, Mode, TunError, ioctl};
-use crate::MacAddress;
+use super::{HostAddress, MTU_MIN, MTU_MIN_V6, Mode, TunConfig, TunError, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -75,8 +74,21 @@ impl Interface {
         self.name = name;
     }
 
+    /// Sets what the configuration says; the MTU in bytes that it has then.
+    pub fn set_up(&mut self, config: &TunConfig) -> Result<usize, TunError> {
+        self.note_index()?;
+        if let Some(mtu) = config.mtu {
+            self.set_mtu(mtu, config.mode.mtu_max())?;
+        }
+        if let Some(host) = config.host {
+            self.set_address(host)?;
+            self.bring_up()?;
+        }
+        self.mtu()
+    }
+
     /// Learns the interface's index.
-    pub fn note_state(&mut self) -> Result<(), TunError> {
+    fn note_index(&mut self) -> Result<(), TunError> {
         let index = netdevice::name_to_index(&self.control, &self.name);
         self.index = index.map_err(|error| self.failed("looking up the index")(error.into()))?;
         Ok(())
@@ -95,20 +107,12 @@ impl Interface {
     }
 
     /// The MTU in bytes.
-    pub fn mtu(&self) -> Result<usize, TunError> {
+    fn mtu(&self) -> Result<usize, TunError> {
         ioctl::mtu(&self.control, &self.name).map_err(self.failed("reading the MTU"))
     }
 
-    /// The Ethernet address.
-    pub fn hardware_address(&self) -> Result<MacAddress, TunError> {
-        let octets = ioctl::hardware_address(&self.control, &self.name);
-        octets
-            .map(MacAddress)
-            .map_err(self.failed("reading the Ethernet address"))
-    }
-
     /// Sets the MTU, at most `max`, unless it is set already.
-    pub fn set_mtu(&mut self, mtu: usize, max: usize) -> Result<(), TunError> {
+    fn set_mtu(&mut self, mtu: usize, max: usize) -> Result<(), TunError> {
         if !(MTU_MIN..=max).contains(&mtu) {
             return Err(TunError::Mtu {
                 name: self.name.clone(),
@@ -133,7 +137,7 @@ impl Interface {
     }
 
     /// Gives the interface an address, unless it has it already.
-    pub fn set_address(&mut self, host: HostAddress) -> Result<(), TunError> {
+    fn set_address(&mut self, host: HostAddress) -> Result<(), TunError> {
         let HostAddress { address, prefix } = host;
         let v4 = address.is_v4();
         if prefix > if v4 { 32 } else { 128 }
@@ -181,7 +185,7 @@ impl Interface {
     }
 
     /// Brings the interface up, unless it is up already.
-    pub fn bring_up(&mut self) -> Result<(), TunError> {
+    fn bring_up(&mut self) -> Result<(), TunError> {
         let flags =
             ioctl::flags(&self.control, &self.name).map_err(self.failed("reading the flags"))?;
         if flags & UP != 0 {

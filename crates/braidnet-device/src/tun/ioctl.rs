@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Bytes of an interface's name with its final NUL (`IFNAMSIZ`).
 const NAME_SIZE: usize = libc::IFNAMSIZ;
@@ -117,6 +117,27 @@ pub fn attach(tun: impl AsFd, name: &str, flags: c_int) -> io::Result<String> {
     let mut request = InterfaceRequest::new(name).with(&(flags as u16).to_ne_bytes());
     request.call(tun, libc::TUNSETIFF as libc::c_ulong)?;
     Ok(text(&request.name))
+}
+
+/// `TUNGETIFF`: the name and the `IFF_*` flags of the device that `tun` is joined to.
+pub fn attached(tun: impl AsFd) -> io::Result<(String, c_int)> {
+    let mut request = InterfaceRequest::new("");
+    request.call(tun, libc::TUNGETIFF as libc::c_ulong)?;
+    Ok((text(&request.name), c_int::from(request.short())))
+}
+
+/// The Ethernet address of the system's side of the TAP device that `tun` is joined to.
+pub fn attached_address(tun: impl AsFd) -> io::Result<[u8; 6]> {
+    hardware_address(tun, "")
+}
+
+/// Another descriptor for the open file behind this number.
+pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers, and fails for one that is no descriptor.
+    let copy: c_int = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+    checked(copy)?;
+    // SAFETY: the kernel has just made it, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// `TUNGETFEATURES`: the `IFF_*` flags that [`attach`] may be given.

@@ -28,6 +28,11 @@
 //!
 //! [decision]: https://github.com/braidnet/braidnet/blob/main/docs/decisions/009-steering.md
 //!
+//! # Descriptors that are passed in
+//!
+//! A program without privilege is given a device, also of another network namespace, as descriptors that it [inherits](inherited), or that are
+//! [sent](received) to it over a Unix socket: [`TunDevice::adopt`]. Addresses, MTU and state are then whose who opened it.
+//!
 //! # Offloads
 //!
 //! Where the system has them, and the configuration does not decline them, a packet may be as long as IP allows and stand for many segments, both ways, and
@@ -41,11 +46,13 @@ mod ioctl;
 mod link;
 mod netlink;
 mod overflow;
+mod passed;
 mod receiver;
 mod transmitter;
 mod vnet;
 
 pub use error::TunError;
+pub use passed::{PassedConfig, inherited, received};
 
 use crate::device::station_beside;
 use crate::{Capabilities, Device, DeviceError, MacAddress, Medium, Offloads, QueuePair};
@@ -54,6 +61,7 @@ use braidnet_wire::address::Address;
 use link::Link;
 use receiver::TunReceiver;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use transmitter::TunTransmitter;
 
@@ -169,30 +177,45 @@ impl TunDevice {
             Mode::Tun => "tun%d",
             Mode::Tap => "tap%d",
         });
-        let mut attachment = Attachment::new(wanted, &config)?;
-        // From here on, whatever fails, dropping the attachment takes back what was set.
-        let interface = &mut attachment.interface;
-        interface.note_state()?;
-        if let Some(mtu) = config.mtu {
-            interface.set_mtu(mtu, config.mode.mtu_max())?;
+        let (attachment, mtu) = Attachment::new(wanted, &config)?;
+        let passed = PassedConfig {
+            mtu,
+            station: config.station,
+            offload: config.offload,
+        };
+        TunDevice::of(attachment, config.mode, passed)
+    }
+
+    /// Takes a device that somebody else has opened: a descriptor for each of its queues, [inherited] or [received].
+    ///
+    /// Whoever passes them in reads and writes no more while this one does. The descriptors' reads and writes do not wait from now on, which holds for all who share
+    /// them.
+    ///
+    /// # Errors
+    /// See [`TunError`]: they are no descriptors of one TUN or TAP device, or the MTU is out of range. Whether it was opened with `IFF_NO_PI` cannot be
+    /// told (`TUNGETIFF` has another meaning for that bit): it must have been, or no packet is understood.
+    pub fn adopt(queues: Vec<OwnedFd>, config: PassedConfig) -> Result<Self, TunError> {
+        let (attachment, mode) = passed::attach(queues)?;
+        if !(MTU_MIN..=mode.mtu_max()).contains(&config.mtu) {
+            return Err(TunError::Mtu {
+                name: attachment.name.clone(),
+                mtu: config.mtu,
+            });
         }
-        if let Some(host) = config.host {
-            interface.set_address(host)?;
-            interface.bring_up()?;
-        }
-        let mtu = interface.mtu()?;
-        let (capabilities, host_station) = match config.mode {
-            Mode::Tun => (Capabilities::ip(mtu), None),
+        TunDevice::of(attachment, mode, config)
+    }
+
+    fn of(attachment: Attachment, mode: Mode, config: PassedConfig) -> Result<Self, TunError> {
+        let (capabilities, host_station) = match mode {
+            Mode::Tun => (Capabilities::ip(config.mtu), None),
             Mode::Tap => {
-                let host = interface.hardware_address()?;
-                (
-                    Capabilities::ethernet(config.station.unwrap_or(station_beside(host)), mtu),
-                    Some(host),
-                )
+                let host = attachment.host_station()?;
+                let station = config.station.unwrap_or(station_beside(host));
+                (Capabilities::ethernet(station, config.mtu), Some(host))
             }
         };
-        let mut capabilities = capabilities.with_queues(config.queues);
-        if attachment.has_vnet {
+        let mut capabilities = capabilities.with_queues(attachment.queues.len());
+        if attachment.has_vnet && config.offload {
             capabilities.offloads = attachment.offload();
         }
         Ok(TunDevice {
@@ -204,12 +227,20 @@ impl TunDevice {
 
     /// The interface's name.
     pub fn name(&self) -> &str {
-        self.attachment.interface.name()
+        &self.attachment.name
     }
 
-    /// Whether the device was there before and stays.
+    /// Whether it carries IP packets or Ethernet frames.
+    pub fn mode(&self) -> Mode {
+        match self.capabilities.medium {
+            Medium::Ip => Mode::Tun,
+            Medium::Ethernet { .. } => Mode::Tap,
+        }
+    }
+
+    /// Whether the device was there before, or its descriptors were passed in.
     pub fn is_adopted(&self) -> bool {
-        self.attachment.interface.is_adopted()
+        self.attachment.is_adopted()
     }
 
     /// TAP only: the Ethernet address of the system's side.

@@ -10,10 +10,12 @@
 //! | what comes and goes over a device | [`traffic`] |
 //! | many segments in one packet, and checksums that nobody makes | [`offloads`] |
 //! | several queues | [`queues`] |
+//! | descriptors that are passed in | [`passed`] |
 //! | what is made, adopted, refused and left behind | [`interfaces`] |
 
 mod interfaces;
 mod offloads;
+mod passed;
 mod queues;
 mod system;
 mod traffic;
