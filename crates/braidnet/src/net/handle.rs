@@ -1,6 +1,7 @@
 //! What all handles on one socket share.
 
 use super::Host;
+use super::event::Events;
 use crate::socket::{
     How, OptionName, Readiness, Shared, Socket, SocketError, SocketOption, Sockets,
 };
@@ -8,6 +9,7 @@ use braidnet_wire::time::Duration;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io;
 use std::net::Shutdown;
+use std::sync::OnceLock;
 
 /// A socket of a host, closed with its last handle. Timeouts and whether it blocks are the socket's, as with `try_clone` in std: any
 /// handle sets them for all. They are looked at where a verb begins.
@@ -17,6 +19,8 @@ pub(super) struct Handle {
     read_timeout: Timeout,
     write_timeout: Timeout,
     is_nonblocking: AtomicBool,
+    /// What event loops wait for, if any does.
+    events: OnceLock<Events>,
 }
 
 /// Nanoseconds, 0 for none.
@@ -57,6 +61,7 @@ impl Handle {
             read_timeout: Timeout::default(),
             write_timeout: Timeout::default(),
             is_nonblocking: AtomicBool::new(false),
+            events: OnceLock::new(),
         }
     }
 
@@ -97,14 +102,24 @@ impl Handle {
         mut attempt: impl FnMut(&mut Sockets, Socket) -> Result<R, SocketError>,
     ) -> io::Result<R> {
         let socket = self.socket;
-        if self.is_nonblocking.load(Ordering::Relaxed) {
-            return self.with(attempt);
-        }
         let attempt = |sockets: &mut Sockets| attempt(sockets, socket);
-        let done = self
-            .shared()
-            .blocking(socket, wanted, timeout.get(), attempt);
+        let is_nonblocking = self.is_nonblocking.load(Ordering::Relaxed);
+        let done = match (is_nonblocking, self.events.get()) {
+            (true, Some(events)) => events.attempt(wanted, attempt),
+            (true, None) => self.shared().with(attempt),
+            (false, _) => (self.shared()).blocking(socket, wanted, timeout.get(), attempt),
+        };
         done.map_err(io::Error::from)
+    }
+
+    /// What event loops wait for.
+    pub(super) fn events(&self) -> io::Result<&Events> {
+        if let Some(events) = self.events.get() {
+            return Ok(events);
+        }
+        let events = Events::new(self.host.shared(), self.socket)?;
+        // Who has been as fast has made the same.
+        Ok(self.events.get_or_init(|| events))
     }
 
     pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {

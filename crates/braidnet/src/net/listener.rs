@@ -9,6 +9,7 @@ use core::iter::FusedIterator;
 use core::net::SocketAddr;
 use std::io;
 use std::net::ToSocketAddrs;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Connections that may wait to be accepted, as in std.
@@ -93,6 +94,15 @@ impl TcpListener {
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.handle.set_nonblocking(nonblocking);
         Ok(())
+    }
+
+    /// What is readable while somebody may wait to be accepted, for event loops: from when somebody does until
+    /// [`accept`](TcpListener::accept), which [does not block](TcpListener::set_nonblocking), says `WouldBlock`.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub fn readable_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        Ok(self.handle.events()?.readable())
     }
 
     /// Hops that packets of its connections may take, 1 to 255; of those that are accepted from now on.

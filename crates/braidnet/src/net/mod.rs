@@ -30,11 +30,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Event loops wait for descriptors: [`TcpStream::readable_fd`], [`TcpStream::writable_fd`] and [`TcpListener::readable_fd`]. With the
+//! feature `mio`, streams and listeners are sources of its events.
+//!
 //! What it refuses: IPv6, as long as the stack has none (`Unsupported`), and connections of a host with itself (`AddrNotAvailable`): it has no loopback.
 
+mod event;
 mod handle;
 mod host;
 mod listener;
+#[cfg(feature = "mio")]
+mod mio;
 mod stream;
 
 pub use host::{Host, HostProcessor};

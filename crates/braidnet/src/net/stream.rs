@@ -9,6 +9,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, ToSocketAddrs};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Most bytes that are copied while the sockets are locked: about 10 µs' worth. Whoever has more to read or write does so piece by piece.
@@ -55,6 +56,21 @@ impl TcpStream {
             SocketError::WouldBlock => SocketError::TimedOut.into(),
             error => error.into(),
         })
+    }
+
+    /// Begins to connect, and does not wait: the stream [does not block](TcpStream::set_nonblocking), and is writable once it is connected or has
+    /// failed, which [`take_error`](TcpStream::take_error) tells.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable` for an address of the host's own, `Unsupported` for an IPv6 one; if the host has no room for another connection.
+    pub fn begin(host: &Host, address: &SocketAddr) -> io::Result<TcpStream> {
+        let handle = Handle::open(host)?;
+        handle.set_nonblocking(true);
+        handle.with(|sockets, socket| match sockets.connect(socket, *address) {
+            Err(SocketError::InProgress) => Ok(()),
+            begun => begun,
+        })?;
+        Ok(TcpStream::of(handle))
     }
 
     fn open(
@@ -148,6 +164,23 @@ impl TcpStream {
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.handle.set_nonblocking(nonblocking);
         Ok(())
+    }
+
+    /// What is readable while reading may not have to wait, for event loops: from when something has come, or the end, until a read that
+    /// [does not block](TcpStream::set_nonblocking) says `WouldBlock`. Made when it is first asked for; closed with the stream.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub fn readable_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        Ok(self.handle.events()?.readable())
+    }
+
+    /// What is writable while writing may not have to wait, likewise. It is another descriptor, and to be waited for with `POLLOUT` alone.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub fn writable_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        Ok(self.handle.events()?.writable())
     }
 
     /// Whether small segments leave at once (RFC 9293 §3.7.4).

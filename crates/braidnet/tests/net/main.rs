@@ -5,6 +5,7 @@
 
 mod bulk;
 mod ends;
+mod events;
 mod waits;
 
 use braidnet::StackConfig;
