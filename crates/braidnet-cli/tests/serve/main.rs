@@ -4,6 +4,7 @@
 //! SKIPPED and why, and with `CI=true` in the environment they fail instead. Needs `ip`, `curl`,
 //! `ping` and `tshark`.
 
+mod examples;
 mod fast_open;
 mod impaired;
 mod namespace;
