@@ -36,7 +36,13 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "rustdoc",
-        arguments: &["doc", "--workspace", "--no-deps"],
+        arguments: &[
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--features",
+            "braidnet/mio,braidnet/tokio",
+        ],
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
         advice: "mend the first warning above",
     },

@@ -5,7 +5,8 @@
 //! - [`Stack`]: one processor that your own loop turns. No thread, no lock, no clock inside. TCP connections and
 //!   UDP ports.
 //! - [`socket::Sockets`]: TCP and UDP with the verbs, options, errors and readiness that POSIX has, over such a stack.
-//! - [`net`]: a [`Host`](net::Host) that runs by itself, and sockets shaped like std's for any number of threads.
+//! - [`net`]: a [`Host`](net::Host) that runs by itself, and sockets shaped like std's for any number of threads, or, with the cargo feature
+//!   `tokio`, like tokio's for its tasks (`braidnet::tokio`).
 //! - [`Server`]: services that run to completion on the stack's own processors, as many as you give it, under the
 //!   [`Architecture`] that you choose.
 //!
@@ -25,6 +26,8 @@ mod server;
 mod services;
 pub mod socket;
 mod stack;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod wiring;
 
 pub use braidnet_codec as codec;

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 /// A socket of a host, closed with its last handle. Timeouts and whether it blocks are the socket's, as with `try_clone` in std: any
 /// handle sets them for all. They are looked at where a verb begins.
-pub(super) struct Handle {
+pub(crate) struct Handle {
     host: Host,
     socket: Socket,
     read_timeout: Timeout,
@@ -48,13 +48,13 @@ impl Timeout {
 
 impl Handle {
     /// A new socket.
-    pub(super) fn open(host: &Host) -> Result<Handle, SocketError> {
+    pub(crate) fn open(host: &Host) -> Result<Handle, SocketError> {
         let socket = host.shared().with(Sockets::socket)?;
         Ok(Handle::of(host, socket))
     }
 
     /// One that is there.
-    pub(super) fn of(host: &Host, socket: Socket) -> Handle {
+    pub(crate) fn of(host: &Host, socket: Socket) -> Handle {
         Handle {
             host: host.clone(),
             socket,
@@ -65,11 +65,11 @@ impl Handle {
         }
     }
 
-    pub(super) fn host(&self) -> &Host {
+    pub(crate) fn host(&self) -> &Host {
         &self.host
     }
 
-    pub(super) fn socket(&self) -> Socket {
+    pub(crate) fn socket(&self) -> Socket {
         self.socket
     }
 
@@ -86,7 +86,7 @@ impl Handle {
     }
 
     /// Does what it can at once.
-    pub(super) fn with<R>(
+    pub(crate) fn with<R>(
         &self,
         work: impl FnOnce(&mut Sockets, Socket) -> Result<R, SocketError>,
     ) -> io::Result<R> {

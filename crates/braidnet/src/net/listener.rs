@@ -44,6 +44,11 @@ impl TcpListener {
         })
     }
 
+    #[cfg(feature = "tokio")]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// How many connections and one more may wait to be accepted from now on; where more do, they stay.
     ///
     /// # Errors

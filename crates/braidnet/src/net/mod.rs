@@ -1,6 +1,6 @@
 //! Sockets shaped like std's, of a host that runs by itself: what `std::net` is to the system, to a stack of your own.
 //!
-//! A [`Host`] is a stack with an address on a device, turned by a thread of its own. [`TcpListener`] and [`TcpStream`] have the names and
+//! A [`Host`] is a stack with an address on a device, turned by a thread of its own. [`TcpListener`], [`TcpStream`] and [`UdpSocket`] have the names and
 //! meanings that they have in `std::net`; what std takes from the system, these take from the host that they are given. They can be used from any thread,
 //! and by any number of them. What has no counterpart in std, [`socket`](crate::socket) has by the verbs of POSIX, over the same sockets.
 //!
@@ -35,14 +35,16 @@
 //!
 //! What it refuses: IPv6, as long as the stack has none (`Unsupported`), and connections of a host with itself (`AddrNotAvailable`): it has no loopback.
 
+mod datagrams;
 mod event;
-mod handle;
+pub(crate) mod handle;
 mod host;
 mod listener;
 #[cfg(feature = "mio")]
 mod mio;
 mod stream;
 
+pub use datagrams::UdpSocket;
 pub use host::{Host, HostProcessor};
 pub use listener::{Incoming, TcpListener};
 pub use stream::TcpStream;

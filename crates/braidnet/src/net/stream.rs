@@ -24,10 +24,15 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    pub(super) fn of(handle: Handle) -> TcpStream {
+    pub(crate) fn of(handle: Handle) -> TcpStream {
         TcpStream {
             handle: Arc::new(handle),
         }
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// Connects `host` to a peer. Of several addresses the first that can be connected to is taken; names are looked up by the system.

@@ -322,7 +322,7 @@ impl Shared {
 #[cfg(test)]
 impl Shared {
     /// How many wakers are kept for those who wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.state.with(|state| state.waiting.len())
     }
 }

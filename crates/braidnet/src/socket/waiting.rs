@@ -27,6 +27,7 @@ use super::shared::Shared;
 use super::table::Socket;
 use arrayvec::ArrayVec;
 use braidnet_wire::time::{Duration, Instant};
+use core::fmt;
 use core::ops::Deref;
 use core::task::{Context, Poll, Waker};
 use std::collections::{BTreeMap, VecDeque};
@@ -215,6 +216,15 @@ impl<S: Deref<Target = Shared>> Waiter<S> {
             Some(_) => Poll::Pending,
             None => Poll::Ready(result),
         }
+    }
+}
+
+impl<S: Deref<Target = Shared>> fmt::Debug for Waiter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter")
+            .field("socket", &self.socket)
+            .field("waits", &self.number.is_some())
+            .finish_non_exhaustive()
     }
 }
 

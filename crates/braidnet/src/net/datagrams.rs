@@ -1,0 +1,229 @@
+//! Datagrams.
+
+use super::handle::Handle;
+use super::{Host, each_address};
+use crate::socket::{OptionName, Readiness, SocketError, SocketOption, Sockets};
+use crate::stack::Received;
+use braidnet_wire::time::Duration;
+use core::fmt;
+use core::net::SocketAddr;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+
+/// A UDP socket of a [`Host`], as [`std::net::UdpSocket`] is one of the system.
+///
+/// Handles on the same socket are made with [`try_clone`](UdpSocket::try_clone); with the last its port is free again.
+///
+/// ```
+/// use braidnet::device::{memory, Capabilities};
+/// use braidnet::net::{Host, UdpSocket};
+/// use braidnet::StackConfig;
+///
+/// let (here, there) = memory::wire(Capabilities::ip(1500), 256);
+/// let oracle = Host::start(&StackConfig::new("10.0.0.2".parse()?), there)?;
+/// let asker = Host::start(&StackConfig::new("10.0.0.1".parse()?), here)?;
+///
+/// let ear = UdpSocket::bind(&oracle, "10.0.0.2:53")?;
+/// let mouth = UdpSocket::bind(&asker, "0.0.0.0:0")?;
+/// mouth.send_to(b"who?", "10.0.0.2:53")?;
+/// let mut question = [0; 512];
+/// let (length, from) = ear.recv_from(&mut question)?;
+/// assert_eq!(&question[..length], b"who?");
+/// assert_eq!(from.port(), mouth.local_addr()?.port());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct UdpSocket {
+    handle: Arc<Handle>,
+}
+
+impl UdpSocket {
+    /// Binds to a port of one of `host`'s addresses, or of all, which the unspecified one stands for; port 0 stands for a free one. Of several
+    /// addresses the first that can be had is taken.
+    ///
+    /// # Errors
+    /// `AddrInUse`, `AddrNotAvailable` if the address is not the host's, `Unsupported` for an IPv6 one.
+    pub fn bind(host: &Host, addresses: impl ToSocketAddrs) -> io::Result<UdpSocket> {
+        each_address(addresses, |address| UdpSocket::bind_one(host, address))
+    }
+
+    pub(crate) fn bind_one(host: &Host, address: SocketAddr) -> Result<UdpSocket, SocketError> {
+        let socket = host.shared().with(Sockets::datagram_socket)?;
+        let handle = Handle::of(host, socket);
+        (host.shared()).with(|sockets| sockets.bind(socket, address))?;
+        Ok(UdpSocket {
+            handle: Arc::new(handle),
+        })
+    }
+
+    /// Waits for the next datagram and copies it out, as much of it as there is room for; the rest of it is lost. How many bytes, and who has
+    /// sent it.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none has come in time, or at once where it does not block; of a connected socket what the network has said of one that
+    /// it sent (`ConnectionRefused`, `HostUnreachable`), once.
+    pub fn recv_from(&self, to: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.receive(|sockets, socket| sockets.recv_from(socket, to))
+    }
+
+    /// The same, and leaves it there.
+    ///
+    /// # Errors
+    /// As [`recv_from`](UdpSocket::recv_from).
+    pub fn peek_from(&self, to: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.receive(|sockets, socket| sockets.peek_from(socket, to))
+    }
+
+    /// [`recv_from`](UdpSocket::recv_from) of who need not know from whom: of a connected socket it is its peer.
+    ///
+    /// # Errors
+    /// As that.
+    pub fn recv(&self, to: &mut [u8]) -> io::Result<usize> {
+        self.recv_from(to).map(|(length, _)| length)
+    }
+
+    /// The same, and leaves it there.
+    ///
+    /// # Errors
+    /// As [`recv_from`](UdpSocket::recv_from).
+    pub fn peek(&self, to: &mut [u8]) -> io::Result<usize> {
+        self.peek_from(to).map(|(length, _)| length)
+    }
+
+    fn receive(
+        &self,
+        attempt: impl FnMut(&mut Sockets, crate::socket::Socket) -> Result<Received, SocketError>,
+    ) -> io::Result<(usize, SocketAddr)> {
+        let handle = &self.handle;
+        let received = handle.blocking(Readiness::READABLE, handle.read_timeout(), attempt)?;
+        Ok((received.copied, received.from))
+    }
+
+    /// Sends one datagram to the first of these addresses; how many bytes: all.
+    ///
+    /// # Errors
+    /// `InvalidInput` if there is no address, or no datagram is so long; `PermissionDenied` if it is to go to every host of a network and that
+    /// was not [allowed](UdpSocket::set_broadcast); `OutOfMemory` if the stack's is used up.
+    pub fn send_to(&self, bytes: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
+        let none = || {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "there is no address to send to",
+            )
+        };
+        let to = to.to_socket_addrs()?.next().ok_or_else(none)?;
+        (self.handle).with(|sockets, socket| sockets.send_to(socket, bytes, to))
+    }
+
+    /// Sends one datagram to whom the socket is connected with; how many bytes: all.
+    ///
+    /// # Errors
+    /// As [`send_to`](UdpSocket::send_to), and `NotConnected`.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        (self.handle).with(|sockets, socket| sockets.send(socket, bytes))
+    }
+
+    /// From now on what is [sent](UdpSocket::send) goes to the first of these addresses that can be, datagrams come from there only, and what the network
+    /// says of those that were sent comes as errors.
+    ///
+    /// # Errors
+    /// As [`send_to`](UdpSocket::send_to), and `AddrNotAvailable` if nobody can have that address.
+    pub fn connect(&self, addresses: impl ToSocketAddrs) -> io::Result<()> {
+        let host = self.handle.host();
+        let socket = self.handle.socket();
+        each_address(addresses, |address| {
+            (host.shared()).with(|sockets| sockets.connect(socket, address))
+        })
+    }
+
+    /// The address and port of this side.
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.handle.with(Sockets::local_address)
+    }
+
+    /// Whom it is connected with.
+    ///
+    /// # Errors
+    /// `NotConnected`.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.handle.with(Sockets::peer_address)
+    }
+
+    /// Another handle on the same socket.
+    ///
+    /// # Errors
+    /// None.
+    pub fn try_clone(&self) -> io::Result<UdpSocket> {
+        let handle = self.handle.clone();
+        Ok(UdpSocket { handle })
+    }
+
+    /// How long receiving waits at most: then it says `WouldBlock`. `None`: for ever. For all handles. Sending never waits.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is no time at all.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.handle.read_timeout().set(timeout)
+    }
+
+    /// What was set by [`set_read_timeout`](UdpSocket::set_read_timeout).
+    ///
+    /// # Errors
+    /// None.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.handle.read_timeout().get())
+    }
+
+    /// Whether receiving says `WouldBlock` at once where nothing has come, for all handles.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.handle.set_nonblocking(nonblocking);
+        Ok(())
+    }
+
+    /// Whether datagrams may go to every host of a network.
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
+        self.handle.set(SocketOption::Broadcast(broadcast))
+    }
+
+    /// What was set by [`set_broadcast`](UdpSocket::set_broadcast).
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn broadcast(&self) -> io::Result<bool> {
+        match self.handle.option(OptionName::Broadcast)? {
+            SocketOption::Broadcast(on) => Ok(on),
+            _ => Err(SocketError::NoSuchOption.into()),
+        }
+    }
+
+    /// What has befallen it and nobody has heard of yet.
+    ///
+    /// # Errors
+    /// `NetworkDown` if the host is.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.handle.take_error()
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UdpSocket")
+            .field("local_addr", &self.local_addr().ok())
+            .field("peer_addr", &self.peer_addr().ok())
+            .finish()
+    }
+}
