@@ -3,7 +3,8 @@
 //! The *receive buffer* doubles where it is what holds the peer back: a whole window came within two of the shortest round trips that
 //! were seen, and the application keeps up. A peer that its congestion window holds back takes longer. How far all connections of a stack
 //! grow together is bounded by an [`Allowance`]. The *send buffer* grows to twice the congestion window: what is in flight, and as
-//! much to follow it.
+//! much to follow it; it too only while round trips take less than twice the shortest. Where they take longer, what fills the path already waits
+//! there, and a larger buffer would only leave the processor's cache.
 
 use crate::Allowance;
 use braidnet_wire::seq::SeqNumber;
@@ -217,5 +218,23 @@ mod tests {
         );
         assert_eq!(host.end.tcb.take_send_growth(), 0);
         assert_eq!(host.end.tcb.send_space(), 25_000);
+    }
+
+    /// The handshake takes 20 ms, and the window that follows as long, or much longer.
+    #[test]
+    fn the_send_buffer_stays_where_round_trips_grow_long() {
+        let config = Config {
+            send_buffer_bytes: 15_000,
+            send_buffer_max_bytes: 30_000,
+            ..Host::plain()
+        };
+        for (wait, grown) in [(20, 15_000), (400, 0)] {
+            let mut host = receiver(&config);
+            host.end.send(&[0; 15_000]);
+            assert_eq!(host.sent().len(), 10, "the congestion window");
+            host.now += Duration::from_millis(wait);
+            host.arrive(&segment(ACK, 0, 10_000, 0));
+            assert_eq!(host.end.tcb.take_send_growth(), grown, "{wait} ms");
+        }
     }
 }

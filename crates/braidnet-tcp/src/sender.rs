@@ -196,12 +196,17 @@ impl Sender {
         self.send_buffer_bytes
     }
 
-    /// Lets the buffer follow the congestion window: by how many bytes it has grown.
+    /// Lets the buffer follow the congestion window: by how many bytes it has grown. It stays as it is while round trips take more than
+    /// twice the shortest: what is sent waits on its way then, and would wait longer with more.
     #[inline]
     pub(crate) fn take_growth(&mut self) -> u32 {
         let wanted = self.congestion.cwnd().saturating_mul(2);
         let wanted = wanted.min(self.send_buffer_max_bytes);
         let grown = wanted.saturating_sub(self.send_buffer_bytes);
+        let shortest = self.rtt.shortest().max(self.rtt.granularity());
+        if grown == 0 || self.rtt.srtt() / 2 > shortest {
+            return 0;
+        }
         self.send_buffer_bytes += grown;
         grown
     }
