@@ -22,6 +22,7 @@ mod filtered;
 mod intake;
 mod leased;
 mod moving;
+mod patience;
 mod plan;
 mod running;
 mod seats;

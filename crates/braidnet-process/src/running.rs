@@ -5,7 +5,6 @@ use crate::threads;
 use braidnet_stream::Processor;
 use braidnet_sync::group::{MemberError, Placement, SpawnError, ThreadGroup};
 use braidnet_sync::parker::{TaskParker, Unparker};
-use braidnet_sync::primitives::{pause, yield_now};
 use braidnet_sync::roster::Roster;
 use braidnet_wire::time::Duration;
 use core::num::NonZeroUsize;
@@ -14,8 +13,9 @@ use std::sync::{Arc, mpsc};
 /// What whoever carries a processor does when there is nothing to do (ASX §2.6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Idle {
-    /// How long it goes on asking before it sleeps. A wake-up costs tens of microseconds, so a few of them are worth
-    /// spending. Others that want the processor get it meanwhile.
+    /// How long it goes on asking before it sleeps, at most. A wake-up costs tens of microseconds, so a few of them are worth
+    /// spending; where waits turn out longer it asks for half as long each time, down to nothing, until one is shorter again. Others that want
+    /// the processor get it meanwhile.
     pub poll: Duration,
 }
 
@@ -29,33 +29,16 @@ impl Idle {
     pub const SPIN: Idle = Idle {
         poll: Duration::MAX,
     };
-
-    /// Waits a little before it is asked again, after so long without anything; false if it is time to sleep.
-    pub(crate) fn linger(self, idle_for: Duration) -> bool {
-        if idle_for >= self.poll {
-            return false;
-        }
-        if idle_for < PATIENCE {
-            pause();
-        } else {
-            // Whoever is awaited may be waiting for this very processor.
-            yield_now();
-        }
-        true
-    }
 }
 
 impl Default for Idle {
-    /// Asks for 50 µs.
+    /// Asks for at most 50 µs.
     fn default() -> Idle {
         Idle {
             poll: Duration::from_micros(50),
         }
     }
 }
-
-/// How long a thread that has nothing to do keeps its processor from others that want it.
-const PATIENCE: Duration = Duration::from_micros(20);
 
 /// What carries processors: the execution agents of CP/MP §3.1 and ASX §2.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,6 +72,7 @@ pub struct Suspended<P> {
     group: ThreadGroup<Option<P>>,
     seats: Vec<mpsc::SyncSender<Load<P>>>,
     wakers: Vec<Unparker>,
+    idle: Idle,
     /// Where processors are tasks: whose turn is next, and what each is parked with.
     tasks: Option<(Arc<Roster>, Vec<TaskParker>)>,
 }
@@ -147,6 +131,7 @@ impl<P: Processor + 'static> Suspended<P> {
             group,
             seats,
             wakers,
+            idle,
             tasks,
         })
     }
@@ -168,7 +153,9 @@ impl<P: Processor + 'static> Suspended<P> {
         );
         let mut own = Vec::new();
         let tasks = match self.tasks {
-            Some((roster, parkers)) => Some(Arc::new(Tasks::new(roster, parkers, processors))),
+            Some((roster, parkers)) => {
+                Some(Arc::new(Tasks::new(roster, parkers, processors, self.idle)))
+            }
             None => {
                 own = processors;
                 None

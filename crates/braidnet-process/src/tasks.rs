@@ -5,6 +5,7 @@
 //! enough is parked: its carrier notes when it wants to be turned again, and whether it listens to a device, and wakes
 //! it then, unless somebody else has; a carrier with nothing to carry sleeps until the first of those times, and on those devices.
 
+use crate::patience::Patience;
 use crate::running::Idle;
 use crate::threads::BUDGET;
 use braidnet_stream::{Next, Processor};
@@ -33,7 +34,7 @@ struct Task<P> {
 
 struct Carried<P> {
     processor: P,
-    idle_since: Option<Instant>,
+    patience: Patience,
 }
 
 /// A parked task that listens to a device is turned after so long where its carrier does not sleep on that device: it has others to carry,
@@ -45,6 +46,7 @@ impl<P: Processor> Tasks<P> {
         roster: Arc<Roster>,
         parkers: Vec<TaskParker>,
         processors: Vec<P>,
+        idle: Idle,
     ) -> Tasks<P> {
         let tasks = parkers.into_iter().zip(processors);
         let tasks = tasks.map(|(parker, processor)| Task {
@@ -54,7 +56,7 @@ impl<P: Processor> Tasks<P> {
             fd: processor.fd().and_then(|fd| fd.try_clone_to_owned().ok()),
             carried: Baton::new(Carried {
                 processor,
-                idle_since: None,
+                patience: Patience::new(idle),
             }),
         });
         Tasks {
@@ -66,28 +68,25 @@ impl<P: Processor> Tasks<P> {
     /// The life of a thread that carries them, until the group is cancelled.
     pub(crate) fn carry(&self, mut member: Member, idle: Idle) {
         let clock = Clock::shared();
+        let mut patience = Patience::new(idle);
         let mut carrier = Carrier {
             tasks: self,
-            idle,
             parked: self.tasks.iter().map(|_| None).collect(),
             next_due: Instant::MAX,
             devices: Vec::with_capacity(self.tasks.len().min(MOST_DEVICES)),
         };
         let mut current = None;
-        let mut idle_since = None;
         while member.brake.boundary() {
             let now = Instant::from_nanos(clock.now_nanos());
             carrier.wake_due(now);
             match current.take().or_else(|| self.roster.next()) {
                 Some(task) => {
                     current = carrier.turn(task, now);
-                    idle_since = None;
+                    patience.on_work(now);
                 }
                 None => {
-                    let idle_for = now.since(*idle_since.get_or_insert(now));
-                    if !idle.linger(idle_for) {
+                    if !patience.lingers(now) {
                         carrier.sleep(&mut member, now);
-                        idle_since = None;
                     }
                 }
             }
@@ -106,7 +105,6 @@ impl<P> Tasks<P> {
 /// A thread that carries tasks.
 struct Carrier<'a, P> {
     tasks: &'a Tasks<P>,
-    idle: Idle,
     /// Of each task how this carrier last parked it, until it has woken it. Somebody else may have before: then it is woken for
     /// nothing, once.
     parked: Vec<Option<Parked>>,
@@ -137,16 +135,14 @@ impl<'a, P: Processor> Carrier<'a, P> {
         // Only who got it from the roster takes it.
         let mut carried = self.tasks.tasks[task as usize].carried.try_take()?;
         match carried.processor.turn(now, BUDGET) {
-            Next::Again => carried.idle_since = None,
+            Next::Again => carried.patience.on_work(now),
             next => {
-                let idle_for = now.since(*carried.idle_since.get_or_insert(now));
                 let alone = !roster.has_queued();
                 let lingers = match alone {
-                    true => self.idle.linger(idle_for),
-                    false => idle_for < self.idle.poll,
+                    true => carried.patience.lingers(now),
+                    false => carried.patience.polls(now),
                 };
                 if !lingers {
-                    carried.idle_since = None;
                     if alone {
                         carried.processor.rest();
                     }

@@ -1,5 +1,6 @@
 //! The life of a thread that has a processor of its own.
 
+use crate::patience::Patience;
 use crate::running::Idle;
 use braidnet_stream::{Next, Processor};
 use braidnet_sync::clock::Clock;
@@ -12,18 +13,16 @@ pub(crate) const BUDGET: usize = 256;
 /// Turns the processor until the group is cancelled, and gives it back.
 pub(crate) fn carry<P: Processor>(mut processor: P, mut member: Member, idle: Idle) -> P {
     let clock = Clock::shared();
-    let mut idle_since = None;
+    let mut patience = Patience::new(idle);
     processor.begin();
     while member.brake.boundary() {
         let now = Instant::from_nanos(clock.now_nanos());
         match processor.turn(now, BUDGET) {
-            Next::Again => idle_since = None,
+            Next::Again => patience.on_work(now),
             next => {
-                let idle_for = now.since(*idle_since.get_or_insert(now));
-                if !idle.linger(idle_for) {
+                if !patience.lingers(now) {
                     processor.rest();
                     sleep(&processor, &mut member, next, now);
-                    idle_since = None;
                 }
             }
         }
