@@ -9,13 +9,15 @@ use crate::{CHARGEN, DISCARD, ECHO};
 /// Bytes of a read or a write.
 const PIECE: usize = 128 << 10;
 
+/// What a connection is for.
+type Service = fn(TcpStream) -> io::Result<()>;
+
 /// Serves until the process ends.
 ///
 /// # Errors
 /// If a port cannot be listened on.
 pub fn serve(address: IpAddr) -> io::Result<()> {
-    let services: [(u16, fn(TcpStream) -> io::Result<()>); 3] =
-        [(DISCARD, discard), (CHARGEN, send), (ECHO, echo)];
+    let services: [(u16, Service); 3] = [(DISCARD, discard), (CHARGEN, send), (ECHO, echo)];
     let mut listening = Vec::new();
     for (port, service) in services {
         let listener = TcpListener::bind((address, port))?;
