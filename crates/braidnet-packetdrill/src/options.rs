@@ -77,7 +77,9 @@ pub(crate) fn set(
         OptionName::FastOpenConnect => SocketOption::FastOpenConnect(is_on),
         OptionName::Broadcast => SocketOption::Broadcast(is_on),
         // No number stands for it.
-        OptionName::Ecn => return Err(Errno(libc::ENOPROTOOPT)),
+        OptionName::Ecn | OptionName::CongestionControl => {
+            return Err(Errno(libc::ENOPROTOOPT));
+        }
         // No number leads there.
         OptionName::PathProbing => return Err(Errno(libc::ENOPROTOOPT)),
     };
@@ -115,7 +117,9 @@ pub(crate) fn get(
         SocketOption::UserTimeout(time) => bounded(time.unwrap_or_default().as_millis()),
         SocketOption::TimeToLive(hops) => i32::from(hops),
         SocketOption::DifferentiatedServices(point) => i32::from(point) << 2,
-        SocketOption::Ecn(_) => return Err(Errno(libc::ENOPROTOOPT)),
+        SocketOption::Ecn(_) | SocketOption::CongestionControl(_) => {
+            return Err(Errno(libc::ENOPROTOOPT));
+        }
         SocketOption::PathProbing(_) => return Err(Errno(libc::ENOPROTOOPT)),
         SocketOption::Linger(time) => {
             let on = i32::from(time.is_some()).to_ne_bytes();

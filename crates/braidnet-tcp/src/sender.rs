@@ -146,6 +146,14 @@ impl Sender {
         }
     }
 
+    /// The window grows and shrinks by the rule that `config` names. Before anything is sent only.
+    pub(crate) fn set_congestion(&mut self, config: &Config) {
+        self.congestion = Congestion::new(config, self.congestion.smss());
+        self.modelled = self.congestion.is_model();
+        self.cwnd_limited = self.modelled;
+        self.paced = config.pacing || self.modelled;
+    }
+
     /// Sequence numbers in flight: sent and not acknowledged (FlightSize of RFC 5681 §2).
     #[inline]
     pub(crate) fn flight_size(&self) -> u32 {

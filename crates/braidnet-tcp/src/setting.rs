@@ -1,6 +1,6 @@
 //! What can be chosen for a single connection.
 
-use crate::{Config, EcnMode, MAX_WINDOW_BYTES, PathProbing, Payload, Tcb};
+use crate::{Config, CongestionControl, EcnMode, MAX_WINDOW_BYTES, PathProbing, Payload, Tcb};
 use braidnet_wire::time::{Duration, Instant};
 
 /// One choice for a single connection, or for those that a listener takes, in place of what [`Config`] says for all.
@@ -31,6 +31,8 @@ pub enum Setting {
     DifferentiatedServices(u8),
     /// [`Config::ecn`]; before the first segment is sent, later without effect.
     Ecn(EcnMode),
+    /// [`Config::congestion`]; before the first segment is sent, later without effect.
+    Congestion(CongestionControl),
     /// [`Config::path_probing`]; at any time.
     PathProbing(PathProbing),
     /// [`Config::fast_open_pending`], and that the listener [uses](crate::FastOpen::Listen) Fast Open unless it is 0; of a connection it says nothing.
@@ -51,6 +53,7 @@ impl Setting {
             Setting::KeepProbes(probes) => (8, probes.into()),
             Setting::UserTimeout(time) => (9, nanos(time)),
             Setting::Ecn(mode) => (20, mode as u64),
+            Setting::Congestion(control) => (14, control as u64),
             Setting::PathProbing(probing) => (10, probing as u64),
             Setting::TimeToLive(hops) => (11, hops.into()),
             Setting::DifferentiatedServices(point) => (12, point.into()),
@@ -74,6 +77,10 @@ impl Setting {
             9 => Setting::UserTimeout(Duration::from_nanos(value)),
             13 => Setting::FastOpen(bytes),
             20 => Setting::Ecn(EcnMode::ALL[(value as usize).min(EcnMode::ALL.len() - 1)]),
+            14 => {
+                let control = CongestionControl::ALL.get(usize::try_from(value).ok()?);
+                Setting::Congestion(*control?)
+            }
             10 => {
                 let probing = PathProbing::ALL.get(usize::try_from(value).ok()?);
                 Setting::PathProbing(*probing?)
@@ -102,6 +109,7 @@ impl Setting {
                 config.user_timeout = (time > Duration::ZERO).then_some(time);
             }
             Setting::Ecn(mode) => config.ecn = mode,
+            Setting::Congestion(control) => config.congestion = control,
             Setting::PathProbing(probing) => config.path_probing = probing,
             Setting::TimeToLive(hops) => config.time_to_live = hops,
             Setting::DifferentiatedServices(point) => config.differentiated_services = point,
@@ -160,6 +168,11 @@ impl<P: Payload> Tcb<P> {
             }
             Setting::Ecn(mode) if !begun => self.connection.config.ecn = mode,
             Setting::Ecn(_) => {}
+            Setting::Congestion(_) if !begun => {
+                setting.apply(&mut self.connection.config);
+                self.sender.set_congestion(&self.connection.config);
+            }
+            Setting::Congestion(_) => {}
             Setting::PathProbing(probing) => self.sender.set_path_probing(probing),
             Setting::TimeToLive(_) | Setting::DifferentiatedServices(_) => {
                 setting.apply(&mut self.connection.config);
@@ -179,7 +192,7 @@ mod tests {
     use crate::testing::Bytes;
     use braidnet_wire::seq::SeqNumber;
 
-    const ALL: [Setting; 14] = [
+    const ALL: [Setting; 15] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
@@ -190,6 +203,7 @@ mod tests {
         Setting::KeepProbes(3),
         Setting::UserTimeout(Duration::from_secs(90)),
         Setting::Ecn(EcnMode::On),
+        Setting::Congestion(CongestionControl::NewReno),
         Setting::PathProbing(PathProbing::Always),
         Setting::TimeToLive(7),
         Setting::DifferentiatedServices(46),
@@ -229,6 +243,10 @@ mod tests {
         assert_eq!(syn(&mut early), (700, 9_000, 0));
         assert_eq!((late.send_space(), early.send_space()), (7_000, 7_000));
         assert_eq!(late.keepalive(), early.keepalive());
+        for tcb in [&late, &early] {
+            let control = tcb.sender.congestion.control();
+            assert_eq!(control, CongestionControl::NewReno);
+        }
         assert_eq!(
             late.connection.config.user_timeout,
             early.connection.config.user_timeout
@@ -241,6 +259,8 @@ mod tests {
         let (_, _, scale) = syn(&mut tcb);
         tcb.set(Instant::ZERO, Setting::ReceiveBuffer(1 << 30));
         tcb.set(Instant::ZERO, Setting::MaximumSegment(700));
+        tcb.set(Instant::ZERO, Setting::Congestion(CongestionControl::Bbr));
+        assert_eq!(tcb.sender.congestion.control(), CongestionControl::Cubic);
         assert_eq!(tcb.connection.config.wanted_shift(), scale);
         assert_eq!(tcb.mss(), 1460);
     }

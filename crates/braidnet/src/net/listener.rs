@@ -130,6 +130,14 @@ impl TcpListener {
         }
     }
 
+    /// Whether IPv6 addresses stand for no IPv4 ones. The stack has none of the former.
+    ///
+    /// # Errors
+    /// `Unsupported`, always.
+    pub fn set_only_v6(&self, _only_v6: bool) -> io::Result<()> {
+        Err(SocketError::FamilyNotSupported.into())
+    }
+
     /// What has befallen it and nobody has heard of yet.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! How a socket is set.
 
 use super::error::SocketError;
-use braidnet_tcp::{Config, EcnMode, MAX_WINDOW_BYTES, PathProbing, Setting};
+use braidnet_tcp::{Config, CongestionControl, EcnMode, MAX_WINDOW_BYTES, PathProbing, Setting};
 use braidnet_wire::time::Duration;
 
 /// An option of a socket and its value.
@@ -42,6 +42,9 @@ pub enum SocketOption {
     /// Whether the network may mark data in place of dropping it, where the peer wants that, too (RFC 3168). Before the connection. No
     /// number stands for it: elsewhere it is said for the whole host, or for a route.
     Ecn(EcnMode),
+    /// The rule by which the congestion window grows and shrinks (`TCP_CONGESTION`). Before the connection; later without effect. A name stands for it
+    /// in place of a number.
+    CongestionControl(CongestionControl),
     /// Whether the length of segments that the path carries is found out by trying (RFC 4821). Linux has it for all sockets only, as
     /// `tcp_mtu_probing`: no number stands for it.
     PathProbing(PathProbing),
@@ -89,6 +92,8 @@ pub enum OptionName {
     DifferentiatedServices,
     /// [`SocketOption::Ecn`].
     Ecn,
+    /// [`SocketOption::CongestionControl`].
+    CongestionControl,
     /// [`SocketOption::PathProbing`].
     PathProbing,
     /// [`SocketOption::FastOpen`].
@@ -213,6 +218,7 @@ impl Options {
             }
             SocketOption::DifferentiatedServices(_) => return Err(SocketError::Invalid),
             SocketOption::Ecn(mode) => Setting::Ecn(mode),
+            SocketOption::CongestionControl(control) => Setting::Congestion(control),
             SocketOption::PathProbing(probing) => Setting::PathProbing(probing),
             SocketOption::FastOpen(pending) => Setting::FastOpen(pending),
         };
@@ -241,6 +247,9 @@ impl Options {
                 SocketOption::DifferentiatedServices(self.engine.differentiated_services)
             }
             OptionName::Ecn => SocketOption::Ecn(self.engine.ecn),
+            OptionName::CongestionControl => {
+                SocketOption::CongestionControl(self.engine.congestion)
+            }
             OptionName::PathProbing => SocketOption::PathProbing(self.engine.path_probing),
             OptionName::FastOpen if !self.engine.fast_open.listens() => SocketOption::FastOpen(0),
             OptionName::FastOpen => SocketOption::FastOpen(self.engine.fast_open_pending),
@@ -265,6 +274,7 @@ impl Options {
             Setting::TimeToLive(own.time_to_live),
             Setting::DifferentiatedServices(own.differentiated_services),
             Setting::Ecn(own.ecn),
+            Setting::Congestion(own.congestion),
             Setting::PathProbing(own.path_probing),
             Setting::FastOpen(match own.fast_open.listens() {
                 true => own.fast_open_pending,
@@ -336,6 +346,10 @@ mod tests {
                 SocketOption::DifferentiatedServices(46),
             ),
             (OptionName::Ecn, SocketOption::Ecn(EcnMode::On)),
+            (
+                OptionName::CongestionControl,
+                SocketOption::CongestionControl(CongestionControl::NewReno),
+            ),
             (
                 OptionName::PathProbing,
                 SocketOption::PathProbing(PathProbing::Off),

@@ -140,6 +140,21 @@ fn options_are_the_connections_whichever_handle_sets_them() {
 }
 
 #[test]
+fn a_listener_decides_on_the_rule_of_its_connections() {
+    use braidnet::tcp::CongestionControl::{Bbr, Cubic};
+    let (client, server) = hosts();
+    let (listener, at) = listener(&server);
+    let rule = SocketOption::CongestionControl(Bbr);
+    listener.set_option(rule).expect("a rule");
+    let call = TcpStream::connect(&client, at).expect("it listens");
+    let (answer, _) = listener.accept().expect("it has called");
+    assert_eq!(answer.info().expect("open").congestion, Bbr);
+    assert_eq!(call.info().expect("open").congestion, Cubic);
+    let both = listener.set_only_v6(false).expect_err("no IPv6");
+    assert_eq!(both.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
 fn what_was_written_arrives_though_its_host_goes() {
     let (client, server) = hosts();
     let (mut call, answer) = connected(&client, &server);
