@@ -3,6 +3,7 @@
 use super::handle::{Handle, Timeout};
 use super::{Host, each_address};
 use crate::socket::{OptionName, Readiness, Socket, SocketError, SocketOption, Sockets};
+use braidnet_message::Message;
 use braidnet_tcp::TcpInfo;
 use braidnet_wire::time::Duration;
 use core::fmt;
@@ -294,10 +295,19 @@ impl TcpStream {
         self.handle.with(Sockets::info)
     }
 
-    fn receive(
+    /// Takes the next received bytes out whole, as they came, without copying them; waits until some have, `None` is the end. The message has its
+    /// memory from the host's until it is dropped.
+    ///
+    /// # Errors
+    /// As reading.
+    pub fn read_message(&self) -> io::Result<Option<Message>> {
+        self.receive(Sockets::recv_message)
+    }
+
+    fn receive<R>(
         &self,
-        attempt: impl FnMut(&mut Sockets, Socket) -> Result<usize, SocketError>,
-    ) -> io::Result<usize> {
+        attempt: impl FnMut(&mut Sockets, Socket) -> Result<R, SocketError>,
+    ) -> io::Result<R> {
         let timeout: &Timeout = self.handle.read_timeout();
         self.handle.blocking(Readiness::READABLE, timeout, attempt)
     }

@@ -6,6 +6,7 @@ use super::table::{Entry, Listening, Role, Socket};
 use super::{CORKED_FOR, How, Sockets};
 use crate::error::{CloseReason, ReceiveError, SendError};
 use crate::stack::{Connection, FirstData, Opening};
+use braidnet_message::Message;
 use braidnet_wire::address::Address;
 use braidnet_wire::time::Duration;
 use core::mem;
@@ -325,7 +326,35 @@ impl Sockets {
             true => self.stack.peek(connection, to),
             false => self.stack.receive(connection, to),
         };
-        // What has come goes before an error, and the peer's end before one, too.
+        self.or_why_not(socket, received)
+    }
+
+    /// Takes the next received bytes out whole, as they came, without copying them; `None` says that there will be no more. The message has its memory from
+    /// the stack's until it is dropped.
+    ///
+    /// # Errors
+    /// As [`recv`](Sockets::recv); [`SocketError::NotSupported`] of a socket of UDP.
+    pub fn recv_message(&mut self, socket: Socket) -> Result<Option<Message>, SocketError> {
+        let connection = match self.table.get(socket)?.role {
+            Role::Open(connection, _) => connection,
+            Role::Datagrams(_) => return Err(SocketError::NotSupported),
+            // It says why there is none.
+            _ => return self.receive(socket, &mut [0], false).map(|_| None),
+        };
+        if let Some(message) = self.stack.receive_message(connection) {
+            return Ok(Some(message));
+        }
+        let nothing = self.stack.receive(connection, &mut [0]);
+        self.or_why_not(socket, nothing).map(|_| None)
+    }
+
+    /// What has been received, or why nothing has: what has come goes before an error, and the peer's end before one, too.
+    fn or_why_not(
+        &mut self,
+        socket: Socket,
+        received: Result<usize, ReceiveError>,
+    ) -> Result<usize, SocketError> {
+        let entry = self.table.get(socket)?;
         match (received, entry.error.take(), entry.read_shut) {
             (Ok(n), error, _) => {
                 entry.error = error;

@@ -72,6 +72,28 @@ fn several_pieces_are_one_read_or_write() {
 }
 
 #[test]
+fn messages_are_read_as_they_came_beside_bytes() {
+    let (client, server) = hosts();
+    let (mut call, answer) = connected(&client, &server);
+    let sent = pattern(2, 100_000);
+    call.write_all(&sent).expect("it reads");
+    drop(call);
+    let mut heard = vec![0; 700];
+    (&answer).read_exact(&mut heard).expect("they come");
+    let mut kept = Vec::new();
+    while let Some(message) = answer.read_message().expect("to the end") {
+        for block in message.blocks() {
+            heard.extend_from_slice(block);
+        }
+        kept.push(message);
+    }
+    assert!(heard == sent);
+    // Their host may go before them.
+    drop((answer, server, client));
+    assert!(!kept.is_empty());
+}
+
+#[test]
 fn two_threads_use_one_connection_through_clones() {
     let (client, server) = hosts();
     let (call, answer) = connected(&client, &server);
