@@ -176,7 +176,7 @@ fn what_was_written_arrives_though_its_host_goes() {
 }
 
 #[test]
-fn a_panic_on_the_processor_is_told_those_who_wait() {
+fn a_panic_with_the_sockets_locked_is_told_those_who_wait() {
     let (client, server) = hosts();
     let (mut call, _answer) = connected(&client, &server);
     thread::scope(|scope| {

@@ -6,6 +6,7 @@
 mod bulk;
 mod ends;
 mod events;
+mod faulty;
 mod waits;
 
 use braidnet::StackConfig;

@@ -73,6 +73,29 @@ fn what_another_handle_does_ends_a_wait() {
 }
 
 #[test]
+fn a_handle_that_goes_ends_no_wait_of_another_and_the_peers_end_does() {
+    let (client, server) = hosts();
+    let (call, mut answer) = connected(&client, &server);
+    thread::scope(|scope| {
+        let mut handle = call.try_clone().expect("a handle");
+        let (heard, hears) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            let mut byte = [0];
+            while handle.read(&mut byte).expect("open") == 1 {
+                heard.send(byte[0]).expect("it is listened to");
+            }
+        });
+        answer.write_all(&[1]).expect("room");
+        assert_eq!(hears.recv().expect("it reads"), 1);
+        drop(call);
+        answer.write_all(&[2]).expect("still open");
+        assert_eq!(hears.recv().expect("it reads on"), 2);
+        drop(answer);
+        assert!(hears.recv().is_err(), "the end of all");
+    });
+}
+
+#[test]
 fn all_who_wait_at_a_listener_get_a_connection_each() {
     const WAITING: usize = 200;
     let (client, server) = hosts();
