@@ -12,6 +12,8 @@ pub enum DropReason {
     ReceiveOffloadMalformed,
     /// There was no buffer for what arrived in many segments at once.
     ReceiveNoBuffer,
+    /// The length in front of a frame of a stream is none that a frame has, or the stream ended in the middle of one.
+    ReceiveFramingMalformed,
     /// What was to leave is longer than the device's MTU and link header allow.
     TransmitOversize,
     /// What was to leave is empty.
@@ -38,10 +40,11 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 14] = [
+    pub const ALL: [DropReason; 15] = [
         DropReason::ReceiveOversize,
         DropReason::ReceiveOffloadMalformed,
         DropReason::ReceiveNoBuffer,
+        DropReason::ReceiveFramingMalformed,
         DropReason::TransmitOversize,
         DropReason::TransmitEmpty,
         DropReason::TransmitMalformed,
@@ -61,6 +64,7 @@ impl DropReason {
             DropReason::ReceiveOversize => "receive-oversize",
             DropReason::ReceiveOffloadMalformed => "receive-offload-malformed",
             DropReason::ReceiveNoBuffer => "receive-no-buffer",
+            DropReason::ReceiveFramingMalformed => "receive-framing-malformed",
             DropReason::TransmitOversize => "transmit-oversize",
             DropReason::TransmitEmpty => "transmit-empty",
             DropReason::TransmitMalformed => "transmit-malformed",

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`memory::wire`] | two stacks joined in one process: measurements, simulations, tests |
 //! | [`tun::TunDevice`] | Linux TUN (IP packets) and TAP (Ethernet frames) |
+//! | [`qemu::QemuDevice`] | Ethernet frames over a stream socket, as qemu frames them |
 //! | [`impair::Impaired`] | middleware that does to packets what a bad network does |
 //! | [`capture::Captured`] | middleware that records what passes through any other device as pcapng |
 //!
@@ -27,6 +28,7 @@ mod device;
 pub mod capture;
 pub mod impair;
 pub mod memory;
+pub mod qemu;
 pub mod relay;
 pub mod replay;
 pub mod tun;

@@ -6,18 +6,30 @@ use super::values::Prefixed;
 use crate::choices::Switch;
 use crate::failure::Failure;
 use crate::tunnel;
-use braidnet::device::Device;
+use braidnet::device::qemu::{QemuConfig, QemuDevice, QemuError};
 use braidnet::device::tun::{self, Mode, PassedConfig, TunConfig, TunDevice, TunError};
-use std::path::PathBuf;
+use braidnet::device::{Device, MacAddress};
+use std::fmt::Display;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// How long whoever sends descriptors may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often a wait for whoever connects looks for signals.
+const GLANCE: Duration = Duration::from_millis(50);
+
 /// A device that is to be had.
 #[derive(Clone, Debug)]
 pub struct Carrier {
     pub which: Which,
+    /// The Ethernet address that was asked for, and one for devices that bring none.
+    station: Option<MacAddress>,
+    fallback: MacAddress,
     mtu: Option<usize>,
     offload: bool,
 }
@@ -31,6 +43,8 @@ pub enum Which {
     Inherited(Vec<i32>),
     /// One whose descriptors come from whoever listens there.
     Passed(PathBuf),
+    /// Frames of the first who connects to the Unix socket there.
+    Qemu(PathBuf),
 }
 
 /// A device that is there.
@@ -53,6 +67,7 @@ impl Carrier {
             named(Mode::Tap, &settings.tap),
             inherited.map(Which::Inherited),
             settings.tun_from.clone().map(Which::Passed),
+            settings.qemu.clone().map(Which::Qemu),
         ]
         .into_iter()
         .flatten();
@@ -61,29 +76,44 @@ impl Carrier {
         };
         if asked.next().is_some() {
             return usage(
-                "a stack has one device: name it with one of --tun, --tap, --tun-fd and --tun-from",
+                "a stack has one device: name it with one of --tun, --tap, --tun-fd, --tun-from and --qemu",
             );
         }
         let is_named = matches!(which, Which::Named(..));
         if settings.host.is_some() && !is_named {
             return usage(
-                "--host needs --tun or --tap: a device that is passed in has what whoever opened it has set",
+                "--host needs --tun or --tap: it is not for this side to set addresses of other devices",
             );
         }
         if settings.queues.is_some() && !is_named {
             return usage(
-                "--queues needs --tun or --tap: a device that is passed in has a queue for each descriptor",
+                "--queues needs --tun or --tap: a device that is passed in has a queue for each descriptor, a socket one",
             );
         }
+        let has_station = !matches!(which, Which::Named(Mode::Tun, _));
+        let station = match settings.mac {
+            Some(_) if !has_station => return usage("--mac needs a device of Ethernet frames"),
+            station => station.map(|station| station.0),
+        };
         Ok(Carrier {
             which,
+            station,
+            fallback: settings
+                .address
+                .first()
+                .map_or(MacAddress::ZERO, station_of),
             mtu: settings.mtu,
             offload: settings.offload.is_none_or(Switch::is_on),
         })
     }
 
     /// Makes the device, or takes it over.
-    pub fn carry(&self, host: Option<Prefixed>, queues: Queues) -> Result<Carried, Failure> {
+    pub fn carry(
+        &self,
+        host: Option<Prefixed>,
+        queues: Queues,
+        signals: &Receiver<i32>,
+    ) -> Result<Carried, Failure> {
         let device = match &self.which {
             Which::Named(mode, name) => self.create(*mode, name, host, queues),
             Which::Inherited(numbers) => {
@@ -95,16 +125,44 @@ impl Carrier {
             Which::Passed(path) => {
                 tun::received(path, PATIENCE).and_then(|queues| self.adopt(queues))
             }
+            Which::Qemu(path) => return self.connected(path, signals),
         };
         let device = device.map_err(tunnel::refused)?;
         let name = device.name().to_owned();
         let how = match self.which {
             Which::Named(..) if device.is_adopted() => " (adopted)",
             Which::Named(..) => "",
-            Which::Inherited(_) | Which::Passed(_) => " (passed in)",
+            _ => " (passed in)",
         };
         Ok(Carried {
             title: format!("{} {name}{how}", device.mode()),
+            name,
+            device: Box::new(device),
+        })
+    }
+
+    /// Waits at a Unix socket for the first who connects.
+    fn connected(&self, path: &Path, signals: &Receiver<i32>) -> Result<Carried, Failure> {
+        let name = path.display().to_string();
+        let failed = |error: &dyn Display| Failure::Runtime(format!("{name}: {error}"));
+        let listener = UnixListener::bind(path).map_err(|error| failed(&error))?;
+        // Nobody else is let in, and nothing is left behind.
+        let accepted = accept(&listener, signals);
+        let _ = std::fs::remove_file(path);
+        let Some(socket) = accepted.map_err(|error| failed(&error))? else {
+            return Err(failed(&"stopped before anybody connected"));
+        };
+        let usual = QemuConfig::new(self.station.unwrap_or(self.fallback));
+        let config = QemuConfig {
+            mtu: self.mtu.unwrap_or(usual.mtu),
+            ..usual
+        };
+        let device = QemuDevice::over(socket, config).map_err(|error| match error {
+            QemuError::Mtu { .. } => Failure::Usage(error.to_string()),
+            _ => failed(&error),
+        })?;
+        Ok(Carried {
+            title: format!("qemu {name}"),
             name,
             device: Box::new(device),
         })
@@ -124,6 +182,7 @@ impl Carrier {
             offload: self.offload,
             host: host.map(tunnel::host_address),
             queues: queues.count(),
+            station: self.station,
             ..TunConfig::new(mode)
         };
         match (TunDevice::create(config.clone()), queues) {
@@ -140,8 +199,36 @@ impl Carrier {
         let config = PassedConfig {
             mtu: self.mtu.unwrap_or(usual.mtu),
             offload: self.offload,
-            ..usual
+            station: self.station,
         };
         TunDevice::adopt(queues, config)
     }
+}
+
+/// The first who connects; none if a signal comes before.
+fn accept(listener: &UnixListener, signals: &Receiver<i32>) -> io::Result<Option<UnixStream>> {
+    listener.set_nonblocking(true)?;
+    loop {
+        match listener.accept() {
+            Ok((socket, _)) => return Ok(Some(socket)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        match signals.recv_timeout(GLANCE) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// A locally administered Ethernet address for a stack of this IP address: as different from its neighbours' as that is.
+fn station_of(own: &Prefixed) -> MacAddress {
+    let [a, b, c, d] = match own.address {
+        IpAddr::V4(address) => address.octets(),
+        IpAddr::V6(address) => {
+            let [.., a, b, c, d] = address.octets();
+            [a, b, c, d]
+        }
+    };
+    MacAddress([2, 0, a, b, c, d])
 }

@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_millis(200);
 pub fn run(setup: Setup) -> Result<(), Failure> {
     // From here on Ctrl-C ends the run in order, whatever has been made by then.
     let signals = watch_signals()?;
-    let running = Serving::start(&setup)?;
+    let running = Serving::start(&setup, &signals)?;
     report::started(
         &setup,
         &running.device_name,
@@ -55,7 +55,7 @@ struct Serving {
 }
 
 impl Serving {
-    fn start(setup: &Setup) -> Result<Serving, Failure> {
+    fn start(setup: &Setup, signals: &Receiver<i32>) -> Result<Serving, Failure> {
         let files = Files::new();
         let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?;
         let builder = setup.placing.of(builder);
@@ -63,7 +63,9 @@ impl Serving {
             device,
             name: device_name,
             title,
-        } = setup.carrier.carry(setup.host, setup.placing.queues)?;
+        } = setup
+            .carrier
+            .carry(setup.host, setup.placing.queues, signals)?;
         // A capture empties its file: what will be refused is refused before.
         builder
             .check(device.capabilities())
@@ -126,7 +128,7 @@ impl Serving {
             }
             if self.server.is_gone() {
                 return Err(Failure::Runtime(format!(
-                    "{} was removed while it was in use: start again to make it anew",
+                    "{} was removed while it was in use, or its peer has left: start again to make it anew",
                     self.device_name
                 )));
             }

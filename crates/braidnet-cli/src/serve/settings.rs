@@ -2,7 +2,7 @@
 
 use super::carrier::Carrier;
 use super::placing::Placing;
-use super::values::{Bytes, HttpRoot, Prefixed, Span};
+use super::values::{Bytes, HttpRoot, Prefixed, Span, Station};
 use crate::choices::{Switch, one_of};
 use crate::failure::Failure;
 use braidnet::Architecture;
@@ -35,6 +35,13 @@ pub struct Settings {
     /// Serve on the TUN or TAP device whose descriptors whoever listens on this Unix socket sends (SCM_RIGHTS, with one byte)
     #[arg(long, value_name = "PATH")]
     pub tun_from: Option<PathBuf>,
+    /// Wait at this Unix socket for one peer, and serve on the Ethernet frames that it sends, as qemu does with `-netdev stream,addr.type=unix,addr.path=PATH`
+    #[arg(long, value_name = "PATH")]
+    pub qemu: Option<PathBuf>,
+    /// Ethernet address of the stack, such as 02:00:0a:4d:00:02 [default: for TAP one beside the host's, else 02:00 and the last 32 bits of the first address]
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(deserialize_with = "one")]
+    pub mac: Option<Station>,
     /// Address of the host's side of the device; brings it up. Without, it is left as it is
     #[arg(long, value_name = "ADDRESS/PREFIX")]
     #[serde(deserialize_with = "one")]
@@ -186,11 +193,12 @@ impl Settings {
         let names_device = self.tun.is_some()
             || self.tap.is_some()
             || !self.tun_fd.is_empty()
-            || self.tun_from.is_some();
-        let (tun, tap, tun_fd, tun_from) = if names_device {
-            (self.tun, self.tap, self.tun_fd, self.tun_from)
+            || self.tun_from.is_some()
+            || self.qemu.is_some();
+        let (tun, tap, tun_fd, tun_from, qemu) = if names_device {
+            (self.tun, self.tap, self.tun_fd, self.tun_from, self.qemu)
         } else {
-            (file.tun, file.tap, file.tun_fd, file.tun_from)
+            (file.tun, file.tap, file.tun_fd, file.tun_from, file.qemu)
         };
         let all = |these: Vec<Prefixed>, those| if these.is_empty() { those } else { these };
         Settings {
@@ -198,6 +206,8 @@ impl Settings {
             tap,
             tun_fd,
             tun_from,
+            qemu,
+            mac: self.mac.or(file.mac),
             host: self.host.or(file.host),
             address: all(self.address, file.address),
             echo: self.echo.or(file.echo),

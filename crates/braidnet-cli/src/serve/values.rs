@@ -1,6 +1,7 @@
 //! What settings are written as: addresses with prefixes, sizes and times with units, ports with directories.
 
 use crate::units;
+use braidnet::device::MacAddress;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -127,6 +128,32 @@ impl FromStr for Span {
     }
 }
 
+/// An Ethernet address of one station, as six pairs of hexadecimal digits with colons between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Station(pub MacAddress);
+
+impl FromStr for Station {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Station, Malformed> {
+        let pair = |pair: &str| match pair.len() {
+            2 => u8::from_str_radix(pair, 16).ok(),
+            _ => None,
+        };
+        let octets: Option<Vec<u8>> = text.split(':').map(pair).collect();
+        let octets = octets.and_then(|octets| <[u8; 6]>::try_from(octets).ok());
+        match octets.map(MacAddress) {
+            None => Err(Malformed(
+                "write an Ethernet address, such as 02:00:0a:4d:00:02",
+            )),
+            Some(address) if address.is_group() || address == MacAddress::ZERO => Err(Malformed(
+                "an Ethernet address of one station is wanted, not of a group",
+            )),
+            Some(address) => Ok(Station(address)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,5 +187,27 @@ mod tests {
         assert!(any.holds([192, 0, 2, 1].into()));
         let alone: Prefixed = "10.77.0.1".parse().unwrap();
         assert!(!alone.holds([10, 77, 0, 2].into()));
+    }
+
+    #[test]
+    fn stations_are_six_pairs_of_digits() {
+        let read = |text: &str| text.parse::<Station>().map(|station| station.0.0);
+        assert_eq!(read("02:00:0a:4d:00:fe"), Ok([2, 0, 10, 77, 0, 254]));
+        for text in [
+            "",
+            "02:00:0a:4d:00",
+            "02:00:0a:4d:00:02:03",
+            "+2:00:0a:4d:00:02 ",
+            "2:0:a:4d:0:2",
+        ] {
+            assert!(read(text).unwrap_err().0.contains("such as"), "{text}");
+        }
+        for text in [
+            "01:00:5e:00:00:01",
+            "ff:ff:ff:ff:ff:ff",
+            "00:00:00:00:00:00",
+        ] {
+            assert!(read(text).unwrap_err().0.contains("one station"), "{text}");
+        }
     }
 }

@@ -9,6 +9,7 @@ mod fast_open;
 mod impaired;
 mod namespace;
 mod passed;
+mod qemu;
 mod queues;
 mod refusals;
 mod relay;

@@ -1,0 +1,115 @@
+//! Ethernet frames over a stream socket, framed as qemu does it (`-netdev stream`, and `-netdev socket` in its connected forms).
+//!
+//! In front of each frame stands its length, 32 bits, most significant byte first (qemu's `net/stream.c`). So a stack is a virtual machine's network, or half of one, without any
+//! privilege; and two stacks in two processes are joined by a socket pair.
+//!
+//! ```
+//! use braidnet_device::qemu::{QemuConfig, QemuDevice};
+//! use braidnet_device::{Device, MacAddress};
+//! use std::os::unix::net::UnixStream;
+//!
+//! let (ours, _peers) = UnixStream::pair()?;
+//! let device = QemuDevice::over(ours, QemuConfig::new(MacAddress([2, 0, 10, 0, 0, 1])))?;
+//! assert_eq!(device.capabilities().mtu, 1500);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it refuses
+//!
+//! A frame that is longer than the MTU allows is skipped and counted, [`DropReason::ReceiveOversize`](crate::DropReason::ReceiveOversize), and so is one of no bytes,
+//! [`DropReason::ReceiveFramingMalformed`](crate::DropReason::ReceiveFramingMalformed). A length that no frame of qemu's has, more than [`FRAME_MAX`], says that this is another protocol, or that
+//! the peer is lost in its own stream: nothing behind it is looked at, and the device is gone.
+
+mod receiver;
+mod transmitter;
+
+use crate::{Capabilities, Device, DeviceError, MacAddress, QueuePair};
+use receiver::QemuReceiver;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use transmitter::{QemuTransmitter, Way};
+
+/// The longest frame that qemu sends or takes, in bytes (its `NET_BUFSIZE`).
+pub const FRAME_MAX: usize = 4096 + 65_536;
+
+/// Bytes of the length in front of a frame.
+const LENGTH_LEN: usize = 4;
+
+/// What the stack's side of such a socket is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QemuConfig {
+    /// The address that the stack answers to.
+    pub station: MacAddress,
+    /// Longest IP packet in bytes, 68 to 65535.
+    pub mtu: usize,
+}
+
+impl QemuConfig {
+    /// This address, and an MTU of 1500.
+    pub const fn new(station: MacAddress) -> QemuConfig {
+        QemuConfig { station, mtu: 1500 }
+    }
+}
+
+/// One end of a connected stream socket over which frames pass.
+pub struct QemuDevice {
+    socket: Arc<OwnedFd>,
+    capabilities: Capabilities,
+}
+
+/// Why a socket is no device.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QemuError {
+    /// The MTU is out of range.
+    #[error("frames over a socket cannot have an MTU of {mtu}: use 68 to 65535")]
+    Mtu {
+        /// The MTU asked for, in bytes.
+        mtu: usize,
+    },
+    /// The system refused to have the socket's calls not wait.
+    #[error("the socket cannot be used: {0}")]
+    Socket(#[from] io::Error),
+}
+
+impl QemuDevice {
+    /// The stack's side of a connected stream socket, Unix or TCP. Its calls do not wait from now on.
+    ///
+    /// # Errors
+    /// See [`QemuError`].
+    pub fn over(socket: impl Into<OwnedFd>, config: QemuConfig) -> Result<QemuDevice, QemuError> {
+        let QemuConfig { station, mtu } = config;
+        if !(68..=65_535).contains(&mtu) {
+            return Err(QemuError::Mtu { mtu });
+        }
+        let socket = socket.into();
+        let flags = fcntl_getfl(&socket).map_err(io::Error::from)?;
+        fcntl_setfl(&socket, flags | OFlags::NONBLOCK).map_err(io::Error::from)?;
+        // A frame waits for no other; what is no TCP socket has nothing to set.
+        let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+        Ok(QemuDevice {
+            socket: Arc::new(socket),
+            capabilities: Capabilities::ethernet(station, mtu),
+        })
+    }
+}
+
+impl Device for QemuDevice {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
+        let packet_max = self.capabilities.packet_max();
+        let way = Way::new(self.socket.clone(), packet_max);
+        Ok(vec![QueuePair {
+            receiver: Box::new(QemuReceiver::new(self.socket, packet_max)),
+            transmitter: Box::new(QemuTransmitter::new(Arc::new(way))),
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests;
