@@ -1,4 +1,4 @@
-//! `braidnet serve`: a stack on a TUN or TAP device that answers real clients.
+//! `braidnet serve`: a stack on a TUN or TAP device, or on a socket's frames, that answers real clients.
 
 mod carrier;
 mod placing;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 ///
 /// Creates the device, gives the host's side its address, and runs until Ctrl-C or SIGTERM. A persistent device that exists
 /// and that nobody holds is adopted, and stays. Needs root or CAP_NET_ADMIN, or a device that an administrator made for
-/// this user.
+/// this user; one whose descriptors are passed in, and frames over a Unix socket, need no privilege.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLE)]
 pub struct Serve {

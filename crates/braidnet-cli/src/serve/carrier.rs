@@ -92,7 +92,7 @@ impl Carrier {
         }
         let has_station = !matches!(which, Which::Named(Mode::Tun, _));
         let station = match settings.mac {
-            Some(_) if !has_station => return usage("--mac needs a device of Ethernet frames"),
+            Some(_) if !has_station => return Err(no_frames()),
             station => station.map(|station| station.0),
         };
         Ok(Carrier {
@@ -128,6 +128,9 @@ impl Carrier {
             Which::Qemu(path) => return self.connected(path, signals),
         };
         let device = device.map_err(tunnel::refused)?;
+        if self.station.is_some() && device.mode() == Mode::Tun {
+            return Err(no_frames());
+        }
         let name = device.name().to_owned();
         let how = match self.which {
             Which::Named(..) if device.is_adopted() => " (adopted)",
@@ -203,6 +206,11 @@ impl Carrier {
         };
         TunDevice::adopt(queues, config)
     }
+}
+
+/// What is said where an Ethernet address is for nobody.
+fn no_frames() -> Failure {
+    Failure::Usage("--mac needs a device of Ethernet frames: a TUN device has none".to_owned())
 }
 
 /// The first who connects; none if a signal comes before.

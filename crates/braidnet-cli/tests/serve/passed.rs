@@ -42,10 +42,18 @@ fn a_device_is_served_on_that_was_inherited_or_sent() {
     }
     let scratch = Scratch::new("passed");
     let path = scratch.0.join("tun").display().to_string();
-    for socket in ["", &path] {
+    let launcher = |socket, arguments: &[&str]| {
         let mut launcher = namespace.command("python3");
         launcher.args(["-c", LAUNCHER, env!("CARGO_BIN_EXE_braidnet"), socket]);
         launcher.args(["--address", STACK, "--echo", "7"]);
+        launcher.args(arguments);
+        launcher
+    };
+    let refused = launcher("", &["--mac", "02:00:00:00:00:01"]).output();
+    let errors = String::from_utf8(refused.expect("`ip` runs").stderr).expect("UTF-8");
+    assert!(errors.contains("a TUN device has none"), "{errors}");
+    for socket in ["", &path] {
+        let launcher = launcher(socket, &[]);
         let server = Server::launch(launcher);
         assert!(
             server.greeting.contains("tun bn0 (passed in): connection"),

@@ -67,6 +67,34 @@ fn each_has_a_queue(architecture: &str) {
     }
 }
 
+#[test]
+fn a_device_made_for_one_queue_is_shared_unless_more_were_asked_for() {
+    let Some(namespace) = Namespace::new("one queue") else {
+        return;
+    };
+    namespace.ip(&["tuntap", "add", "dev", "bn0", "mode", "tun"]);
+    let server = Server::on_bn0(&namespace, &["--echo", "7", "--processors", "2"]);
+    assert!(
+        server.greeting.contains("2 processors, 1 queue,"),
+        "{}",
+        server.greeting
+    );
+    namespace.inside(|| exchange(0));
+    let ended = server.stop(Signal::TERM);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.report.contains("in by queue"), "{ended:?}");
+
+    let asked = "serve --tun bn0 --address 10.77.0.2 --processors 2 --queues 2";
+    let arguments: Vec<&str> = asked.split(' ').collect();
+    let refused = namespace.output(env!("CARGO_BIN_EXE_braidnet"), &arguments);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("bn0 exists with one queue, and 2 are wanted"),
+        "{errors}"
+    );
+}
+
 /// Sends bytes of its own, and hears them again.
 fn exchange(number: usize) {
     let bytes: Vec<u8> = (0..BYTES)

@@ -142,6 +142,10 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "under task, so many",
         ),
         (
+            "--tun bn0 --mac 02:00:00:00:00:01 --address 10.77.0.2",
+            "--mac needs a device of Ethernet frames",
+        ),
+        (
             "--tun bn0 --tun-fd 3 --address 10.77.0.2",
             "a stack has one device",
         ),
