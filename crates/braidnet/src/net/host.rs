@@ -164,6 +164,7 @@ pub struct HostProcessor {
     shared: Arc<Shared>,
     /// The device's, as that is behind the lock.
     fd: Option<OwnedFd>,
+    /// Nothing arrives any more, or nobody would look at it.
     is_gone: bool,
     /// Unparks who turns it.
     driver: Option<Waker>,
@@ -223,11 +224,11 @@ impl Processor for HostProcessor {
     }
 
     fn rest(&mut self) {
-        self.is_gone = !self.shared.with(|sockets| sockets.stack().rest());
+        self.is_gone = !self.shared.with(Sockets::rest);
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        // That of a device that is gone stays readable for ever.
+        // It would stay readable for ever.
         let fd = self.fd.as_ref().filter(|_| !self.is_gone);
         fd.map(AsFd::as_fd)
     }

@@ -180,6 +180,11 @@ impl Sockets {
         self.wants_turn || self.stack.has_work()
     }
 
+    /// Whoever turns them is about to sleep. Whether anything that arrives will be looked at.
+    pub(crate) fn rest(&mut self) -> bool {
+        !self.table.is_down() && self.stack.rest()
+    }
+
     /// Whether some connection waits for its peer to take what was sent, the end of data included: whoever lets go of the stack now loses it.
     pub fn is_sending(&mut self) -> bool {
         if self.table.is_down() {

@@ -112,7 +112,9 @@ impl Shared {
     /// device.
     pub fn rest(&self, driver: &Waker) -> bool {
         let (rests, before) = self.state.with(|state| {
-            let rests = !(state.sockets.has_work() || state.sockets.stack.has_waiting());
+            let sockets = &state.sockets;
+            let has_work = sockets.has_work() || sockets.stack.has_waiting();
+            let rests = sockets.table.is_down() || !has_work;
             let now = rests.then(|| driver.clone());
             (rests, core::mem::replace(&mut state.driver, now))
         });

@@ -1,13 +1,15 @@
-//! A device that panics when it is told to: the host's own thread ends by it.
+//! What befalls the host's own thread: a device that panics when it is told to, and a waker that has the last handle.
 
 use super::*;
 use braidnet::device::{Counters, Device, DeviceError, QueuePair, Receiver};
 use braidnet::message::{Pool, Run};
+use braidnet::socket::{Readiness, SocketError, Waiter};
 use braidnet::sync::parker::Unparker;
 use std::io::{ErrorKind, Read};
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 
 struct Faulty<D> {
@@ -89,4 +91,40 @@ fn a_panic_on_the_hosts_thread_is_told_those_who_wait() {
     });
     let refused = TcpStream::connect(&client, "10.0.0.2:7").expect_err("it is down");
     assert_eq!(refused.kind(), ErrorKind::NetworkDown);
+}
+
+/// Lets go of a host when it is called.
+struct Last(Mutex<Option<Host>>);
+
+impl Wake for Last {
+    fn wake(self: Arc<Self>) {
+        let host = self.0.lock().expect("no panic").take();
+        drop(host.expect("called once"));
+    }
+}
+
+#[test]
+fn a_waker_may_have_the_last_handle() {
+    let (client, server) = hosts();
+    let shared = server.shared().clone();
+    let listener = shared.with(|sockets| {
+        let listener = sockets.socket()?;
+        sockets.bind(listener, "0.0.0.0:7".parse().expect("an address"))?;
+        sockets.listen(listener, 1)?;
+        Ok::<_, SocketError>(listener)
+    });
+    let listener = listener.expect("a free port");
+    let last = Waker::from(Arc::new(Last(Mutex::new(Some(server)))));
+    let mut waiter = Waiter::new(shared.clone(), listener);
+    let polled = waiter.poll(
+        Readiness::READABLE,
+        &mut Context::from_waker(&last),
+        |sockets| sockets.accept(listener),
+    );
+    assert!(polled.is_pending());
+    let _call = TcpStream::connect(&client, "10.0.0.2:7").expect("it listens");
+    // The host's thread has called the waker, and ends.
+    while shared.with(|sockets| sockets.readiness(listener)) != Err(SocketError::Down) {
+        thread::yield_now();
+    }
 }

@@ -166,7 +166,12 @@ fn a_panic_inside_is_told_everybody() {
     let (rung, waker) = bell();
     let mut waiter = Waiter::new(&hosts.client, call);
     assert!(poll_read(&mut waiter, &waker).is_pending());
-    let panics = || hosts.client.with(|_| panic!("planted"));
+    let panics = || {
+        hosts.client.with(|sockets| {
+            sockets.send(call, b"never sent").expect("room");
+            panic!("planted")
+        })
+    };
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics));
     assert!(panicked.is_err());
     assert_eq!(rung.rung(), 1);
@@ -175,6 +180,7 @@ fn a_panic_inside_is_told_everybody() {
     assert_eq!(hosts.client.with(Sockets::socket), Err(down));
     assert_eq!(hosts.client.with(|sockets| sockets.close(call)), Err(down));
     assert_eq!(hosts.client.turn(hosts.now), braidnet_stream::Next::Idle);
+    assert!(hosts.client.rest(&waker), "nothing will come of it");
     assert_eq!(hosts.client.recv(call, &mut [0], None), Err(down));
 }
 
