@@ -68,6 +68,8 @@ pub struct TcpConfig {
 /// The TCP module.
 pub struct Tcp {
     config: TcpConfig,
+    /// How connections are set, for all that are.
+    engine: Arc<braidnet_tcp::Config>,
     flows: Flows,
     listeners: Arc<Listeners>,
     offload: Offload,
@@ -90,6 +92,7 @@ impl Tcp {
         };
         Tcp {
             servers: Servers::new(),
+            engine: Arc::new(config.engine),
             config,
             flows,
             listeners: Arc::new(Listeners::default()),

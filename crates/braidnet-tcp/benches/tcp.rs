@@ -7,6 +7,7 @@ use braidnet_tcp::{Config, Payload, Sink, State, Tcb, Transmit};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::time::{Duration, Instant};
 use std::hint::black_box;
+use std::sync::Arc;
 
 /// Segments that are passed on together.
 const RUN: usize = 32;
@@ -52,9 +53,9 @@ impl Bench {
             ..Config::default()
         };
         let now = Instant::from_millis(1);
-        let mut client = Tcb::connect(&config, SeqNumber::new(1), 1460, now);
+        let mut client = Tcb::connect(&Arc::new(config), SeqNumber::new(1), 1460, now);
         let syn = transmit(&mut client, now).expect("a SYN");
-        let server = Tcb::accept(&config, SeqNumber::new(2), 1460, &syn.header, now);
+        let server = Tcb::accept(&Arc::new(config), SeqNumber::new(2), 1460, &syn.header, now);
         let mut bench = Bench {
             now,
             ends: [client, server],

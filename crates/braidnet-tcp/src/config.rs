@@ -4,6 +4,7 @@ use crate::FastOpen;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
+use std::sync::Arc;
 
 /// The largest window that a 16-bit field and a shift of 14 can announce (RFC 7323 §2.3).
 pub const MAX_WINDOW_BYTES: u32 = 65535 << 14;
@@ -251,16 +252,20 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The same with the buffers inside their ranges.
-    pub(crate) fn bounded(&self) -> Config {
-        Config {
+    /// The same with the buffers inside their ranges; itself where they are.
+    pub(crate) fn bounded(self: &Arc<Config>) -> Arc<Config> {
+        let bounded = Config {
             receive_buffer_bytes: self.receive_buffer_bytes.clamp(1, MAX_WINDOW_BYTES),
             send_buffer_bytes: self.send_buffer_bytes.clamp(1, MAX_WINDOW_BYTES),
             receive_buffer_max_bytes: (self.receive_buffer_max_bytes)
                 .min(self.receive_buffer_bytes.saturating_mul(MOST_GROWTH))
                 .min(MAX_WINDOW_BYTES),
             send_buffer_max_bytes: self.send_buffer_max_bytes.min(MAX_WINDOW_BYTES),
-            ..*self
+            ..**self
+        };
+        match bounded == **self {
+            true => Arc::clone(self),
+            false => Arc::new(bounded),
         }
     }
 
@@ -415,11 +420,11 @@ mod tests {
             (MAX_WINDOW_BYTES, 14),
             (u32::MAX, 14),
         ] {
-            let config = Config {
+            let config = Arc::new(Config {
                 receive_buffer_bytes: bytes,
                 ..Config::default()
-            }
-            .bounded();
+            });
+            let config = config.bounded();
             assert_eq!(config.wanted_shift(), shift, "{bytes}");
             assert!(config.receive_buffer_bytes >> shift <= 65535);
         }

@@ -8,6 +8,7 @@ use crate::state::{State, Step};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
+use std::sync::Arc;
 
 /// The segment size to send with if the peer names none (RFC 9293 §3.7.1, MUST-15).
 const DEFAULT_MSS: u16 = 536;
@@ -80,7 +81,8 @@ pub(crate) struct Connection {
     pub(crate) undelivered: Option<SeqNumber>,
     /// The segment size that we announce.
     pub(crate) mss: u16,
-    pub(crate) config: Config,
+    /// How it is set: as all are that are opened alike, until it is set otherwise.
+    pub(crate) config: Arc<Config>,
 }
 
 /// Room for challenge ACKs, per connection: a count shared by several would tell an attacker about the others
@@ -103,7 +105,7 @@ pub(crate) struct Agreed {
 }
 
 impl Connection {
-    pub(crate) fn new(config: &Config, mss: u16, state: State, now: Instant) -> Connection {
+    pub(crate) fn new(config: &Arc<Config>, mss: u16, state: State, now: Instant) -> Connection {
         Connection {
             state,
             timestamps: false,
@@ -135,13 +137,18 @@ impl Connection {
             path_mtu: u32::MAX,
             undelivered: None,
             mss,
-            config: *config,
+            config: Arc::clone(config),
         }
+    }
+
+    /// To set this connection otherwise than those that were opened alike.
+    pub(crate) fn set(&mut self) -> &mut Config {
+        Arc::make_mut(&mut self.config)
     }
 
     /// Bounds the segment size that is announced, and returns what it is then. Before the handshake only.
     pub(crate) fn limit_segments(&mut self, bytes: u16) -> u16 {
-        self.config.maximum_segment = bytes;
+        self.set().maximum_segment = bytes;
         self.mss = self.mss.min(bytes);
         self.smss = u32::from(self.mss);
         self.mss
@@ -149,8 +156,9 @@ impl Connection {
 
     /// The receive buffer is so large, by which the handshake goes. Before it only.
     pub(crate) fn set_receive_buffer(&mut self, bytes: u32) {
-        self.config.receive_buffer_bytes = bytes;
-        self.config.receive_buffer_max_bytes = 0;
+        let config = self.set();
+        config.receive_buffer_bytes = bytes;
+        config.receive_buffer_max_bytes = 0;
         self.announced_in_syn = bytes.min(65535);
     }
 
@@ -179,7 +187,7 @@ impl Connection {
 
     /// Compares the options of the peer's SYN with what we offer.
     pub(crate) fn agree(&mut self, syn: &TcpHeader) -> Agreed {
-        let config = self.config;
+        let config = Arc::clone(&self.config);
         // RFC 7323 §2.2, §3.2 and RFC 2018 §2: in use only if both SYNs carry the option.
         self.timestamps = config.timestamps && syn.has(TcpHeader::HAS_TIMESTAMPS);
         self.sack = config.sack && syn.has(TcpHeader::HAS_SACK_PERMITTED);

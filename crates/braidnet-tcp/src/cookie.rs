@@ -18,6 +18,7 @@ use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher24;
+use std::sync::Arc;
 
 /// The segment sizes that three bits stand for; a peer counts as if it had asked for the largest that it can take.
 const SEGMENT_SIZES: [u16; 8] = [88, 536, 1220, 1360, 1400, 1440, 1460, 8960];
@@ -61,7 +62,7 @@ impl SynCookie<'_> {
     /// [`Tcb::connect`], `timestamp_offset` as in [`Tcb::set_timestamp_offset`].
     pub fn answer(
         &self,
-        config: &Config,
+        config: &Arc<Config>,
         mss: u16,
         syn: &TcpHeader,
         timestamp_offset: u32,
@@ -75,7 +76,7 @@ impl SynCookie<'_> {
         let mut config = config.bounded();
         if config.ecn == EcnMode::Accurate {
             // There is no room for more than the classic kind.
-            config.ecn = EcnMode::On;
+            Arc::make_mut(&mut config).ecn = EcnMode::On;
         }
         let mss = mss.min(config.maximum_segment);
         let mut connection = Connection::new(&config, mss, State::SynReceived, self.now);
@@ -190,7 +191,7 @@ impl<P: Payload> Tcb<P> {
     /// The connection whose SYN-ACK was a [cookie](SynCookie::answer): in SYN-RECEIVED, for the segment that brought it back to
     /// arrive next. `mss` and `timestamp_offset` are those of the SYN-ACK.
     pub fn accept_redeemed(
-        config: &Config,
+        config: &Arc<Config>,
         mss: u16,
         redeemed: &Redeemed,
         timestamp_offset: u32,

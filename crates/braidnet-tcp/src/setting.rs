@@ -159,23 +159,23 @@ impl<P: Payload> Tcb<P> {
             | Setting::KeepIdle(_)
             | Setting::KeepInterval(_)
             | Setting::KeepProbes(_) => {
-                let mut config = self.connection.config;
+                let mut config = *self.connection.config;
                 setting.apply(&mut config);
                 self.set_keepalive(now, config.keepalive);
             }
             Setting::UserTimeout(time) => {
                 self.set_user_timeout((time > Duration::ZERO).then_some(time));
             }
-            Setting::Ecn(mode) if !begun => self.connection.config.ecn = mode,
+            Setting::Ecn(mode) if !begun => self.connection.set().ecn = mode,
             Setting::Ecn(_) => {}
             Setting::Congestion(_) if !begun => {
-                setting.apply(&mut self.connection.config);
+                setting.apply(self.connection.set());
                 self.sender.set_congestion(&self.connection.config);
             }
             Setting::Congestion(_) => {}
             Setting::PathProbing(probing) => self.sender.set_path_probing(probing),
             Setting::TimeToLive(_) | Setting::DifferentiatedServices(_) => {
-                setting.apply(&mut self.connection.config);
+                setting.apply(self.connection.set());
             }
             Setting::FastOpen(_) => {}
         }
@@ -191,6 +191,7 @@ mod tests {
     use super::*;
     use crate::testing::Bytes;
     use braidnet_wire::seq::SeqNumber;
+    use std::sync::Arc;
 
     const ALL: [Setting; 15] = [
         Setting::Nagle(false),
@@ -211,7 +212,7 @@ mod tests {
     ];
 
     fn connection(config: &Config) -> Tcb<Bytes> {
-        Tcb::connect(config, SeqNumber::new(1), 1460, Instant::ZERO)
+        Tcb::connect(&Arc::new(*config), SeqNumber::new(1), 1460, Instant::ZERO)
     }
 
     fn syn(tcb: &mut Tcb<Bytes>) -> (u16, u16, u8) {

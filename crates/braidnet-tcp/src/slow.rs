@@ -133,14 +133,14 @@ impl<P: Payload> Tcb<P> {
 
     /// Turns keepalive on or off, or sets its times (RFC 9293 §3.8.4, MUST-24 and MUST-27).
     pub fn set_keepalive(&mut self, now: Instant, keepalive: Keepalive) {
-        self.connection.config.keepalive = keepalive;
+        self.connection.set().keepalive = keepalive;
         self.connection.keepalive_probes = 0;
         self.watch_peer(now);
     }
 
     /// Sets [`Config::user_timeout`] (RFC 9293 §3.9.1.1, RFC 5482 §3).
     pub fn set_user_timeout(&mut self, timeout: Option<Duration>) {
-        self.connection.config.user_timeout = timeout;
+        self.connection.set().user_timeout = timeout;
         self.restart_user_timeout();
     }
 

@@ -24,7 +24,7 @@ impl<P: Payload> Tcb<P> {
     /// Active OPEN (RFC 9293 §3.10.1): the SYN comes out of [`poll_transmit`](Tcb::poll_transmit).
     ///
     /// `mss` is the segment size that our side announces, from the MTU less 40 or 60 bytes (RFC 6691 §2): 88 to 65,535.
-    pub fn connect(config: &Config, iss: SeqNumber, mss: u16, now: Instant) -> Tcb<P> {
+    pub fn connect(config: &Arc<Config>, iss: SeqNumber, mss: u16, now: Instant) -> Tcb<P> {
         Tcb::new(config, iss, mss, State::SynSent, now)
     }
 
@@ -34,7 +34,7 @@ impl<P: Payload> Tcb<P> {
     ///
     /// `mss` is as in [`connect`](Tcb::connect).
     pub fn accept(
-        config: &Config,
+        config: &Arc<Config>,
         iss: SeqNumber,
         mss: u16,
         syn: &TcpHeader,
@@ -45,7 +45,7 @@ impl<P: Payload> Tcb<P> {
         tcb
     }
 
-    fn new(config: &Config, iss: SeqNumber, mss: u16, state: State, now: Instant) -> Tcb<P> {
+    fn new(config: &Arc<Config>, iss: SeqNumber, mss: u16, state: State, now: Instant) -> Tcb<P> {
         let config = config.bounded();
         let mss = mss.min(config.maximum_segment);
         Tcb {

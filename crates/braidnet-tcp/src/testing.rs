@@ -5,6 +5,7 @@ use crate::{Config, DropReason, Events, Outlet, Payload, State, Tcb, Transmit};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{SackBlock, TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
+use std::sync::Arc;
 
 /// A payload that owns its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,12 +111,17 @@ impl End {
     }
 
     pub(crate) fn connect(config: &Config, iss: u32, now: Instant) -> End {
-        End::new(Tcb::connect(config, SeqNumber::new(iss), 1460, now))
+        End::new(Tcb::connect(
+            &Arc::new(*config),
+            SeqNumber::new(iss),
+            1460,
+            now,
+        ))
     }
 
     pub(crate) fn accept(config: &Config, iss: u32, syn: &Wire, now: Instant) -> End {
         End::new(Tcb::accept(
-            config,
+            &Arc::new(*config),
             SeqNumber::new(iss),
             1460,
             &syn.header,

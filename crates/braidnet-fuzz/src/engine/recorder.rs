@@ -5,6 +5,7 @@ use super::input::{Kind, RECORD, Record};
 use braidnet_tcp::{Config, EcnMode, KnownServer, Payload, Tcb};
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::{Duration, Instant};
+use std::sync::Arc;
 
 /// Most records of a session.
 const RECORDS: usize = 150;
@@ -82,7 +83,7 @@ impl Session {
         let now = driver.now();
         let iss = driver.irs();
         let peer = (!active).then(|| {
-            let mut peer = Tcb::connect(&peer_config, iss, 300, now);
+            let mut peer = Tcb::connect(&Arc::new(peer_config), iss, 300, now);
             if let Some(octets) = octets {
                 let known = KnownServer {
                     cookie: cookie(),
@@ -174,7 +175,7 @@ impl Session {
     fn arrive_at_peer(&mut self, header: &TcpHeader, len: usize) {
         let (config, iss) = (self.peer_config, self.driver.irs());
         if self.peer.is_none() && header.flags.contains(TcpFlags::SYN) {
-            let mut peer = Tcb::accept(&config, iss, 300, header, self.now);
+            let mut peer = Tcb::accept(&Arc::new(config), iss, 300, header, self.now);
             if header.fast_open() == Some(cookie()) {
                 peer.open_early(self.now, Some(Octets(len)), &mut Vec::new());
                 peer.receive(len as u32);

@@ -133,7 +133,7 @@ impl Tcp {
         match braidnet_tcp::reset_for(header, message.total_len() as u32) {
             Some(reset) => {
                 cx.count(RESETS_OUT, 1);
-                self.send_alone(reset, *tuple, &self.config.engine, cx);
+                self.send_alone(reset, *tuple, &self.engine, cx);
             }
             None => cx.drop(message, NO_CONNECTION),
         }
@@ -186,7 +186,7 @@ impl Tcp {
             return Ok(Knock::Nobody);
         }
         let own = listener.engine();
-        let engine = own.as_deref().unwrap_or(&self.config.engine);
+        let engine = own.as_ref().unwrap_or(&self.engine);
         let (cookie, mark) = (self.cookie(tuple, cx), || self.cookie_mark(tuple, header));
         let Listeners { spent, awaited, .. } = &*self.listeners;
         let Some(redeemed) = cookie.redeem(engine, header) else {
@@ -224,7 +224,7 @@ impl Tcp {
     fn answer_by_cookie(&self, syn: Message, listener: &Listener, cx: &mut Context<'_>) {
         let Arrival { header, tuple, .. } = &syn.note();
         let own = listener.engine();
-        let engine = own.as_deref().unwrap_or(&self.config.engine);
+        let engine = own.as_ref().unwrap_or(&self.engine);
         let offset = self.timestamp_offset(tuple);
         let answer = self
             .cookie(tuple, cx)
@@ -252,7 +252,7 @@ impl Tcp {
         let mark = self.cookie_mark(&tuple, &arrival.header);
         let (offset, now) = (self.timestamp_offset(&tuple), cx.now());
         let own = place.engine();
-        let engine = own.as_deref().unwrap_or(&self.config.engine);
+        let engine = own.as_ref().unwrap_or(&self.engine);
         let mut tcb = Tcb::accept_redeemed(engine, self.mss(), redeemed, offset, now);
         self.memory.share(&mut tcb);
         self.know_path(&mut tcb, &tuple.remote, now);
@@ -324,7 +324,7 @@ impl Tcp {
         let iss = isn::initial_sequence_number(self.config.isn_secret, &arrival.tuple, now);
         let iss = used.map_or(iss, |used| iss.latest(used));
         let own = place.engine();
-        let engine = own.as_deref().unwrap_or(&self.config.engine);
+        let engine = own.as_ref().unwrap_or(&self.engine);
         let mut tcb = Tcb::accept(engine, iss, self.mss(), &arrival.header, now);
         tcb.set_timestamp_offset(self.timestamp_offset(&arrival.tuple));
         self.memory.share(&mut tcb);
@@ -406,7 +406,7 @@ impl Tcp {
         }
         let now = cx.now();
         let iss = isn::initial_sequence_number(self.config.isn_secret, &tuple, now);
-        let mut tcb = Tcb::connect(&self.config.engine, iss, self.mss(), now);
+        let mut tcb = Tcb::connect(&self.engine, iss, self.mss(), now);
         tcb.set_timestamp_offset(self.timestamp_offset(&tuple));
         self.memory.share(&mut tcb);
         self.know_path(&mut tcb, &tuple.remote, now);

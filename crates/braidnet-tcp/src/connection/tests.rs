@@ -4,6 +4,7 @@ use crate::testing::{ACK, Host, IRS, SYN, Wire, segment};
 use crate::{Config, Events, State};
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
+use std::sync::Arc;
 
 const MSS: u8 = TcpHeader::HAS_MSS;
 const SCALE: u8 = TcpHeader::HAS_WINDOW_SCALE;
@@ -87,7 +88,7 @@ fn windows_are_scaled_from_the_first_segment_after_the_syns() {
     let mut syn = segment(SYN, -1, 0, 0);
     syn.header.present = SCALE;
     syn.header.window_scale = 14;
-    let mut host = Host::accept(&large(), &syn);
+    let mut host = Host::accept(&Arc::new(large()), &syn);
     assert_eq!(host.end.tcb.status().snd_wnd, 60_000);
     host.arrive(&segment(ACK, 0, 0, 0));
     assert_eq!(host.end.tcb.status().snd_wnd, 60_000 << 14);
@@ -108,7 +109,7 @@ fn windows_are_scaled_from_the_first_segment_after_the_syns() {
 fn the_window_that_leaves_is_scaled() {
     let mut syn = segment(SYN, -1, 0, 0);
     syn.header.present = SCALE;
-    let mut host = Host::accept(&large(), &syn);
+    let mut host = Host::accept(&Arc::new(large()), &syn);
     host.arrive(&segment(ACK, 0, 0, 0));
     host.arrive(&segment(ACK, 0, 0, 1000));
     host.wait(Duration::from_millis(200));
@@ -136,7 +137,8 @@ fn a_shift_above_14_counts_as_14() {
     syn.present = SCALE;
     syn.window_scale = 255;
     let now = braidnet_wire::time::Instant::ZERO;
-    let tcb = crate::Tcb::<crate::testing::Bytes>::accept(&large(), syn.seq, 1460, &syn, now);
+    let tcb =
+        crate::Tcb::<crate::testing::Bytes>::accept(&Arc::new(large()), syn.seq, 1460, &syn, now);
     assert_eq!(
         tcb.status().snd_wind_shift,
         14,

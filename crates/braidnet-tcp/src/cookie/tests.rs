@@ -5,6 +5,7 @@ use crate::testing::{ACK, End, FIN, SYN, Wire, segment};
 use crate::{Events, State};
 use braidnet_wire::address::Address;
 use braidnet_wire::time::Duration;
+use std::sync::Arc;
 
 const SECRET: [u64; 2] = [3, 4];
 const OFFSET: u32 = 77;
@@ -85,7 +86,7 @@ fn a_cookie_remembers_what_the_syn_offered() {
             for millis in [0, 1, 63, 64, 100_000, 1 << 32, (1 << 32) - 78, 1 << 40] {
                 let now = Instant::from_millis(millis);
                 let syn = syn(present, mss, scale);
-                let made = cookie(&tuple, now).answer(&config, 1460, &syn, OFFSET);
+                let made = cookie(&tuple, now).answer(&Arc::new(config), 1460, &syn, OFFSET);
                 let context = format!("{present:#x} {mss} {scale} {millis}");
                 assert_eq!(made.present, agreed, "{context}");
                 assert_eq!((made.ack, made.mss), (syn.seq + 1, 1460), "{context}");
@@ -126,7 +127,7 @@ fn nobody_elses_cookie_is_taken() {
     let tuple = tuple();
     let start = Instant::from_millis(1_000_000);
     let syn = syn(MSS | TIMES, 1460, 0);
-    let made = cookie(&tuple, start).answer(&config, 1460, &syn, OFFSET);
+    let made = cookie(&tuple, start).answer(&Arc::new(config), 1460, &syn, OFFSET);
     let ack = acknowledge(&syn, &made);
     assert!(cookie(&tuple, start).redeem(&config, &ack).is_some());
     for bit in 0..32 {
@@ -195,7 +196,7 @@ fn the_connection_is_as_if_the_syn_had_been_kept() {
     for present in [0, MSS, MSS | TIMES | SCALE | SACK] {
         for (flags, data) in [(ACK, 0), (ACK, 700), (ACK | FIN, 9)] {
             let syn = syn(present, 1460, 7);
-            let made = cookie(&tuple, now).answer(&config, 1460, &syn, OFFSET);
+            let made = cookie(&tuple, now).answer(&Arc::new(config), 1460, &syn, OFFSET);
             let header = TcpHeader {
                 flags: TcpFlags(flags),
                 ..acknowledge(&syn, &made)
@@ -205,9 +206,14 @@ fn the_connection_is_as_if_the_syn_had_been_kept() {
                 data: vec![b'x'; data],
             };
             let redeemed = cookie(&tuple, now).redeem(&config, &header).expect("ours");
-            let mut stateless =
-                End::new(Tcb::accept_redeemed(&config, 1460, &redeemed, OFFSET, now));
-            let mut kept = End::new(Tcb::accept(&config, made.seq, 1460, &syn, now));
+            let mut stateless = End::new(Tcb::accept_redeemed(
+                &Arc::new(config),
+                1460,
+                &redeemed,
+                OFFSET,
+                now,
+            ));
+            let mut kept = End::new(Tcb::accept(&Arc::new(config), made.seq, 1460, &syn, now));
             kept.tcb.set_timestamp_offset(OFFSET);
             assert_eq!(kept.poll(now).len(), 1);
             for end in [&mut stateless, &mut kept] {
@@ -246,10 +252,16 @@ fn a_redeemed_connection_is_not_left_without_a_timer() {
     let tuple = tuple();
     let now = Instant::from_millis(5000);
     let syn = syn(MSS | TIMES, 1460, 0);
-    let made = cookie(&tuple, now).answer(&config, 1460, &syn, OFFSET);
+    let made = cookie(&tuple, now).answer(&Arc::new(config), 1460, &syn, OFFSET);
     let ack = acknowledge(&syn, &made);
     let redeemed = cookie(&tuple, now).redeem(&config, &ack).expect("ours");
-    let mut end = End::new(Tcb::accept_redeemed(&config, 1460, &redeemed, OFFSET, now));
+    let mut end = End::new(Tcb::accept_redeemed(
+        &Arc::new(config),
+        1460,
+        &redeemed,
+        OFFSET,
+        now,
+    ));
     assert_eq!(end.tcb.state(), State::SynReceived);
     assert_eq!(end.poll(now), []);
     let deadline = end.tcb.deadline().expect("a timer");
@@ -268,7 +280,7 @@ fn what_may_follow_a_cookie_is_told_from_most_else() {
     let (ends, now) = (tuple(), Instant::from_millis(1_000_000));
     let cookie = |now| cookie(&ends, now);
     let syn = syn(MSS, 1460, 0);
-    let given = cookie(now).answer(&Config::default(), 1460, &syn, 0);
+    let given = cookie(now).answer(&Arc::new(Config::default()), 1460, &syn, 0);
     let behind = |ack: SeqNumber| TcpHeader {
         seq: syn.seq + 4321,
         ack,

@@ -6,6 +6,7 @@ use crate::testing::{
 use crate::{Config, DropReason, Events, State};
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::Duration;
+use std::sync::Arc;
 
 fn config() -> Config {
     Config {
@@ -389,7 +390,13 @@ fn the_segment_size_is_the_lesser_of_both() {
             ..config()
         };
         let now = braidnet_wire::time::Instant::ZERO;
-        let tcb = crate::Tcb::<crate::testing::Bytes>::accept(&config, syn.seq, ours, &syn, now);
+        let tcb = crate::Tcb::<crate::testing::Bytes>::accept(
+            &Arc::new(config),
+            syn.seq,
+            ours,
+            &syn,
+            now,
+        );
         assert_eq!(tcb.mss(), expected, "{peer:?} {ours} {timestamps}");
     }
 }

@@ -5,6 +5,7 @@ use braidnet_tcp::{Config, Payload, State, Tcb, Transmit};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::TcpHeader;
 use braidnet_wire::time::{Duration, Instant};
+use std::sync::Arc;
 
 /// IP's header and TCP's with timestamps, which take time on the line too.
 const HEADER_BYTES: usize = 52;
@@ -148,7 +149,7 @@ impl Net {
             let flow = &mut self.flows[at];
             if flow.tcbs[0].is_none() && flow.starts_at <= self.now {
                 let iss = SeqNumber::new(at as u32);
-                flow.tcbs[0] = Some(Tcb::connect(&flow.config, iss, MSS, now));
+                flow.tcbs[0] = Some(Tcb::connect(&Arc::new(flow.config), iss, MSS, now));
                 self.transmit(at, 0);
             }
             for end in [0, 1] {
@@ -175,7 +176,7 @@ impl Net {
         let config = &ends.config;
         let tcb = ends.tcbs[to].get_or_insert_with(|| {
             let iss = SeqNumber::new(flow as u32 + 77);
-            Tcb::accept(config, iss, MSS, &header, now)
+            Tcb::accept(&Arc::new(*config), iss, MSS, &header, now)
         });
         let mut sink = Vec::new();
         let outcome = tcb.on_segment(now, &header, Some(Len(len as usize)), &mut sink);

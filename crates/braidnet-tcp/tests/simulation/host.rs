@@ -15,6 +15,7 @@ use braidnet_wire::tcp::{self, TcpHeader};
 use braidnet_wire::time::Instant;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// More segments than any poll has to say at once.
 const ENDLESS: usize = 200_000;
@@ -84,7 +85,7 @@ impl Host {
     pub fn connect(&mut self, world: &mut World<'_>) -> Verdict {
         let now = self.clock(world.now);
         let tcb = Tcb::connect(
-            &self.side.config,
+            &Arc::new(self.side.config),
             SeqNumber::new(self.side.iss),
             self.side.mss,
             now,
@@ -236,7 +237,7 @@ impl Host {
         if self.tcb.is_none() && listen(header) == Listen::Accept {
             let now = self.clock(world.now);
             let iss = SeqNumber::new(self.side.iss);
-            let tcb = Tcb::accept(&self.side.config, iss, self.side.mss, header, now);
+            let tcb = Tcb::accept(&Arc::new(self.side.config), iss, self.side.mss, header, now);
             return self.start(tcb);
         }
         if let Some(reset) = reset_for(header, len) {

@@ -10,6 +10,7 @@ use braidnet_wire::address::{Address, Tuple};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{FastOpenCookie, TcpFlags, TcpHeader, header_len};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The cookie that servers give, whoever they are.
 pub fn cookie() -> FastOpenCookie {
@@ -24,11 +25,11 @@ impl Driver {
         let offers = setup.offers();
         let mut model = Model::new(setup.iss, active, setup.config.ecn, now);
         let tcb = if active {
-            Tcb::connect(&setup.config, iss, setup.mss, now)
+            Tcb::connect(&Arc::new(setup.config), iss, setup.mss, now)
         } else {
             assert_eq!(listen(&setup.syn), Listen::Accept);
             model.take_syn(now, &setup.syn, &offers.0, offers.1);
-            Tcb::accept(&setup.config, iss, setup.mss, &setup.syn, now)
+            Tcb::accept(&Arc::new(setup.config), iss, setup.mss, &setup.syn, now)
         };
         let mut driver = Driver {
             model,
@@ -104,7 +105,7 @@ impl Driver {
             tuple: &tuple,
             now: self.now,
         };
-        let config = &self.setup.config;
+        let config = &Arc::new(self.setup.config);
         let answer = cookie.answer(config, self.setup.mss, &self.setup.syn, 0);
         let ack = TcpHeader {
             seq: self.setup.syn.seq + 1,
