@@ -43,6 +43,8 @@ pub(crate) struct Endpoint {
     pub(crate) end_of_data: bool,
     /// A peer has opened it, and the application has not heard of it yet.
     pub(crate) is_unaccepted: bool,
+    /// A socket has it.
+    pub(crate) is_claimed: bool,
 }
 
 /// What TCP says of data that go before a connection begins.
@@ -91,6 +93,7 @@ impl Endpoint {
             listed: false,
             end_of_data: false,
             is_unaccepted: false,
+            is_claimed: false,
         }
     }
 

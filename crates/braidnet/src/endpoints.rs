@@ -7,14 +7,16 @@ use crate::stack::Connection;
 use braidnet_message::{Kind, Message};
 use braidnet_stream::{BucketId, ConnectionId, Control, Verb};
 use braidnet_wire::address::Tuple;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// Connections by number, and what has happened to them.
 pub(crate) struct Endpoints {
     /// By bucket and slot.
     slots: Vec<Vec<Option<Box<Endpoint>>>>,
-    /// Those that are gone and not forgotten, whose slot TCP has given to another: what they have received can still be read. The
-    /// longest gone first, which is forgotten for one more than may be.
+    /// Those that are gone, whose slot TCP has given to another, and that a socket [has](Endpoints::claim): as many as sockets at most.
+    claimed: HashMap<Connection, Box<Endpoint>>,
+    /// Those that no socket has, likewise: what they have received can still be read. The longest gone first, which is forgotten for one
+    /// more than may be.
     left: VecDeque<Box<Endpoint>>,
     most_left: usize,
     /// Those of them that had to make room.
@@ -34,6 +36,7 @@ impl Endpoints {
     pub(crate) fn new(buckets: u32, most_left: usize) -> Endpoints {
         Endpoints {
             slots: (0..buckets).map(|_| Vec::new()).collect(),
+            claimed: HashMap::new(),
             left: VecDeque::new(),
             most_left,
             left_forgotten: 0,
@@ -60,6 +63,9 @@ impl Endpoints {
         match endpoint {
             Some(endpoint) if endpoint.id == connection => Some(endpoint),
             _ => {
+                if let Some(endpoint) = self.claimed.get_mut(&connection) {
+                    return Some(endpoint);
+                }
                 let mut left = self.left.iter_mut().map(Box::as_mut);
                 left.find(|endpoint| endpoint.id == connection)
             }
@@ -98,8 +104,21 @@ impl Endpoints {
         self.stirred.pop_front()
     }
 
+    /// A socket has this connection: it is not forgotten until [asked](Endpoints::remove), whoever gets its slot.
+    pub(crate) fn claim(&mut self, connection: Connection) {
+        let left = (self.left.iter()).position(|endpoint| endpoint.id == connection);
+        if let Some(endpoint) = left.and_then(|place| self.left.remove(place)) {
+            self.claimed.insert(connection, endpoint);
+        } else if let Some(endpoint) = self.get(connection) {
+            endpoint.is_claimed = true;
+        }
+    }
+
     /// Forgets a connection, if it is still known under this number.
     pub(crate) fn remove(&mut self, connection: Connection) {
+        if self.claimed.remove(&connection).is_some() {
+            return;
+        }
         let left = (self.left.iter()).position(|endpoint| endpoint.id == connection);
         if let Some(place) = left {
             self.left.remove(place);
@@ -220,7 +239,12 @@ impl Endpoints {
             slots.resize_with(connection.slot() + 1, || None);
         }
         let before = slots[connection.slot()].replace(Box::new(Endpoint::new(connection, tuple)));
-        if let Some(before) = before.filter(|before| before.id != connection) {
+        let Some(before) = before.filter(|before| before.id != connection) else {
+            return;
+        };
+        if before.is_claimed {
+            self.claimed.insert(before.id, before);
+        } else {
             self.left.push_back(before);
             let excess = self.left.len().saturating_sub(self.most_left);
             self.left.drain(..excess);

@@ -92,6 +92,8 @@ pub struct Sockets {
     by_datagram_port: BTreeMap<u16, Socket>,
     /// Sockets that hold something back, and until when.
     corked: BTreeSet<(Instant, Socket)>,
+    /// Those that have begun to since the last turn.
+    newly_corked: Vec<Socket>,
     /// Places of sockets whose readiness may have changed, each once.
     changed: VecDeque<u32>,
     changes: u64,
@@ -106,7 +108,7 @@ pub struct Sockets {
 struct Counts {
     /// Sockets that could not be opened for their number.
     table_full: u64,
-    /// Connections that were dead in a listener's queue when it was full, and were let go of unheard.
+    /// Connections that died in a listener's queue and were let go of unheard: it was full, or more had ended since than are kept.
     dead_unaccepted: u64,
     /// Connections reset since nobody listened any more when they were established.
     unwanted: u64,
@@ -151,6 +153,7 @@ impl Sockets {
             listeners: Vec::new(),
             by_datagram_port: BTreeMap::new(),
             corked: BTreeSet::new(),
+            newly_corked: Vec::new(),
             changed: VecDeque::new(),
             changes: 0,
             wants_turn: false,

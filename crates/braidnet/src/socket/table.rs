@@ -49,6 +49,8 @@ pub(super) struct Entry {
     pub(super) is_held: bool,
     /// Its owner has heard that it is connected.
     pub(super) is_known_open: bool,
+    /// It is among those that hold something back.
+    pub(super) holds_back: bool,
 }
 
 /// What a socket is.
@@ -94,6 +96,7 @@ impl Entry {
             write_shut: false,
             is_held: false,
             is_known_open: false,
+            holds_back: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Verbs, errors and readiness over two stacks joined in memory. What goes over the wire is in the packet scripts.
 
 mod datagrams;
+mod ended;
 mod fast_open;
 mod waiting;
 
@@ -483,11 +484,18 @@ fn a_cork_holds_back_what_fills_no_segment_until_it_is_drawn_or_200_ms_have_pass
     assert_eq!(heard(&mut pair), 2000);
     pair.pass(20);
     assert_eq!(heard(&mut pair), 2010);
+    // However long nobody has turned it.
+    pair.now += Duration::from_secs(1);
+    pair.client.send(call, &[2; 10]).unwrap();
+    pair.pass(190);
+    assert_eq!(heard(&mut pair), 2010);
+    pair.pass(20);
+    assert_eq!(heard(&mut pair), 2020);
     // Whoever closes has nothing to add.
     pair.client.send(call, &[3; 10]).unwrap();
     pair.client.shutdown(call, How::Write).unwrap();
     pair.settle();
-    assert_eq!(heard(&mut pair), 2020);
+    assert_eq!(heard(&mut pair), 2030);
 }
 
 #[test]

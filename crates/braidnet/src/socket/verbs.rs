@@ -99,7 +99,8 @@ impl Sockets {
     }
 
     /// The next connection that waits at a listener, as a socket set like it, and who has called. One that has ended meanwhile
-    /// is handed out all the same, as on Linux: its first verb says how.
+    /// is handed out all the same, as on Linux: its first verb says how. Not so where [more](crate::StackConfig::ended_connections)
+    /// have ended since than are kept: such are `socket.dead_unaccepted`.
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if none waits; if the socket does not listen, or no more can be opened.
@@ -111,17 +112,20 @@ impl Sockets {
             Role::Datagrams(_) => return Err(SocketError::NotSupported),
             _ => return Err(SocketError::Invalid),
         };
-        let connection = *listening.queue.front().ok_or(SocketError::WouldBlock)?;
-        let Some(tuple) = self.stack.tuple(connection) else {
-            // It has been forgotten: nobody but this one forgets what waits here.
-            debug_assert!(false, "what waits to be accepted is known");
+        let (connection, tuple) = loop {
+            let connection = *listening.queue.front().ok_or(SocketError::WouldBlock)?;
+            if let Some(tuple) = self.stack.tuple(connection) {
+                break (connection, tuple);
+            }
+            // It has ended, and others have its place and all that is kept of those who ended.
             listening.queue.pop_front();
-            return Err(SocketError::WouldBlock);
+            self.counts.dead_unaccepted += 1;
         };
         let socket = self.insert(Role::Open(connection, tuple), options)?;
         if let Role::Listening(listening) = &mut self.table.get(listener)?.role {
             listening.queue.pop_front();
         }
+        self.stack.claim(connection);
         self.by_connection.insert(connection, socket);
         self.stack.take_up(connection);
         self.wants_turn = true;
@@ -209,6 +213,7 @@ impl Sockets {
         let waits = bytes.is_none() && entry.options.fast_open_connect;
         let connection = self.stack.hold(entry.bound, to, bytes.is_some() || waits)?;
         let tuple = self.stack.tuple(connection).unwrap_or_default();
+        self.stack.claim(connection);
         self.by_connection.insert(connection, socket);
         entry.role = Role::Opening(connection, tuple);
         entry.error = None;
@@ -523,16 +528,24 @@ impl Sockets {
         }
     }
 
-    /// A corked socket holds something back since now.
+    /// A corked socket holds something back. Since when, the next turn says: the time of the last may be long past.
     fn hold_back(&mut self, socket: Socket) {
-        let is_waiting = self.corked.iter().any(|(_, waiting)| *waiting == socket);
-        if !is_waiting {
-            self.corked.insert((self.now + CORKED_FOR, socket));
+        if let Ok(entry) = self.table.get(socket)
+            && !mem::replace(&mut entry.holds_back, true)
+        {
+            self.newly_corked.push(socket);
         }
     }
 
-    /// Lets go of what corked sockets have held back for long enough.
+    /// Lets go of what corked sockets have held back for long enough, and notes when those will have that do so since the last turn.
     pub(super) fn uncork_due(&mut self) {
+        self.uncork();
+        let until = self.now + CORKED_FOR;
+        let newly = self.newly_corked.drain(..);
+        self.corked.extend(newly.map(|socket| (until, socket)));
+    }
+
+    fn uncork(&mut self) {
         while let Some((at, socket)) = self.corked.first().copied()
             && at <= self.now
         {
@@ -541,6 +554,7 @@ impl Sockets {
                 && let Some(connection) = entry.connection()
             {
                 let corked = entry.options.cork;
+                entry.holds_back = false;
                 self.stack.cork(connection, false);
                 self.stack.hold_back(connection, corked);
             }

@@ -76,6 +76,11 @@ impl Stack {
         self.accept(connection);
     }
 
+    /// A socket has this connection: what is kept of it is, until it is [forgotten](Stack::forget).
+    pub(crate) fn claim(&mut self, connection: Connection) {
+        self.endpoints.claim(connection);
+    }
+
     pub(crate) fn standing(&mut self, connection: Connection) -> Standing {
         let Some(endpoint) = self.endpoints.get(connection) else {
             return Standing {
