@@ -9,7 +9,8 @@
 //! # Panics
 //!
 //! A panic with the lock held, in a module of the stack or in what was given to [`with`](Shared::with), leaves nothing that could be relied on: from then on
-//! every verb says [`SocketError::Down`], and all who wait are woken to hear it.
+//! every verb says [`SocketError::Down`], and all who wait are woken to hear it. A waker that panics does so to whoever has called it, behind
+//! all others that were to be called.
 
 use super::error::SocketError;
 use super::readiness::Readiness;
@@ -295,7 +296,7 @@ impl Shared {
 
     /// A visit to the lock, after which those are woken who wait for what has changed in it.
     pub(super) fn visit<R>(&self, work: impl FnOnce(&mut Sockets, &mut Waiting) -> R) -> R {
-        let mut woken = Woken::new();
+        let (mut woken, mut driver) = (Woken::new(), None);
         let outcome = self.state.with(|state| {
             let work = || work(&mut state.sockets, &mut state.waiting);
             let outcome = catch_unwind(AssertUnwindSafe(work));
@@ -303,21 +304,29 @@ impl Shared {
                 state.sockets.go_down();
             }
             state.waiting.look_through(&mut state.sockets);
-            if state.driver.is_some()
-                && state.sockets.has_work()
-                && let Some(driver) = state.driver.take()
-            {
-                state.waiting.wake(driver);
+            if state.sockets.has_work() {
+                driver = state.driver.take();
             }
             state.waiting.take_due(&mut woken);
             outcome
         });
+        // Nobody goes without because another's waker panics.
+        let mut panicked = None;
+        let mut call = |waker: Waker| {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                panicked.get_or_insert(panic);
+            }
+        };
+        driver.into_iter().for_each(&mut call);
         while woken.is_full() {
-            woken.drain(..).for_each(Waker::wake);
+            woken.drain(..).for_each(&mut call);
             self.state.with(|state| state.waiting.take_due(&mut woken));
         }
-        woken.drain(..).for_each(Waker::wake);
-        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+        woken.drain(..).for_each(&mut call);
+        match (outcome, panicked) {
+            (Ok(result), None) => result,
+            (Err(panic), _) | (_, Some(panic)) => resume_unwind(panic),
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) struct Waiting {
     due: VecDeque<Waker>,
     /// When those are who wait for memory, if any do.
     retry_at: Option<Instant>,
+    /// Somebody does since the last turn.
+    is_short_of_memory: bool,
 }
 
 /// What somebody waits for.
@@ -100,17 +102,15 @@ impl Waiting {
 
     /// Wakes those who wait for memory, if it is time; when it is, if any do.
     pub(super) fn retry(&mut self, now: Instant) -> Option<Instant> {
+        if core::mem::take(&mut self.is_short_of_memory) {
+            self.retry_at.get_or_insert(now + RETRY);
+        }
         if self.retry_at? <= now {
             self.retry_at = None;
             let short = self.all.extract_if(.., |_, wish| wish.is_short_of_memory);
             self.due.extend(short.map(|(_, wish)| wish.waker));
         }
         self.retry_at
-    }
-
-    /// Calls `waker` as well.
-    pub(super) fn wake(&mut self, waker: Waker) {
-        self.due.push_back(waker);
     }
 
     /// Takes those out who are to be called now, as many as there is room for.
@@ -189,17 +189,19 @@ impl<S: Deref<Target = Shared>> Waiter<S> {
         attempt: impl FnOnce(&mut Sockets) -> Result<R, SocketError>,
     ) -> Poll<Result<R, SocketError>> {
         let (socket, before) = (self.socket, self.number.take());
-        let (result, number, replaced) = self.shared.visit(|sockets, waiting| {
-            let replaced = before.and_then(|number| waiting.take_back(socket, number));
+        // Goes outside the lock, whatever happens inside.
+        let mut replaced = None;
+        let (result, number) = self.shared.visit(|sockets, waiting| {
+            replaced = before.and_then(|number| waiting.take_back(socket, number));
             let result = attempt(sockets);
             if !matches!(result, Err(SocketError::WouldBlock)) {
-                return (result, None, replaced);
+                return (result, None);
             }
             let is_short_of_memory = sockets
                 .readiness(socket)
                 .is_ok_and(|ready| ready.intersects(wanted));
             if is_short_of_memory && waiting.retry_at.is_none() {
-                waiting.retry_at = Some(sockets.now + RETRY);
+                waiting.is_short_of_memory = true;
                 sockets.wants_turn = true;
             }
             let wish = Wish {
@@ -207,9 +209,8 @@ impl<S: Deref<Target = Shared>> Waiter<S> {
                 waker: cx.waker().clone(),
                 is_short_of_memory,
             };
-            (result, Some(waiting.leave(socket, wish)), replaced)
+            (result, Some(waiting.leave(socket, wish)))
         });
-        // Outside the lock.
         drop(replaced);
         self.number = number;
         match number {

@@ -159,6 +159,77 @@ fn who_waits_for_a_socket_that_is_closed_hears_of_it() {
     );
 }
 
+/// Panics when it is called.
+struct Mine;
+
+impl Wake for Mine {
+    fn wake(self: Arc<Self>) {
+        panic!("planted");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_takes_no_other_wake_up_along() {
+    let (hosts, connected) = Hosts::new(1);
+    let call = connected[0].0;
+    let (turning, driver) = bell();
+    assert!(hosts.client.rest(&driver));
+    // More than are called between two visits, and every other panics.
+    let bells: Vec<_> = (0..40).map(|_| bell()).collect();
+    let mine = Waker::from(Arc::new(Mine));
+    let mut waiters = Vec::new();
+    for (_, waker) in &bells {
+        for waker in [&mine, waker] {
+            let mut waiter = Waiter::new(&hosts.client, call);
+            assert!(poll_read(&mut waiter, waker).is_pending());
+            waiters.push(waiter);
+        }
+    }
+    let ends = || {
+        hosts
+            .client
+            .with(|sockets| sockets.shutdown(call, How::Both))
+    };
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends));
+    assert!(panicked.is_err(), "it is told whoever has called it");
+    assert!(bells.iter().all(|(bell, _)| bell.rung() == 1));
+    assert_eq!(turning.rung(), 1, "a FIN is to leave");
+    assert!(hosts.client.with(Sockets::socket).is_ok(), "and no more");
+    assert_eq!(hosts.client.waiting(), 0);
+}
+
+/// Uses the sockets when it is let go of.
+struct Visitor(Arc<Shared>);
+
+impl Wake for Visitor {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.0.with(|_| ());
+    }
+}
+
+#[test]
+fn wakers_are_let_go_of_outside_the_lock_even_by_who_panics() {
+    let (hosts, connected) = Hosts::new(1);
+    let call = connected[0].0;
+    let client = Arc::new(hosts.client);
+    let mut waiter = Waiter::new(&*client, call);
+    let visitor = Arc::new(Visitor(client.clone()));
+    let weak = Arc::downgrade(&visitor);
+    assert!(poll_read(&mut waiter, &Waker::from(visitor)).is_pending());
+    let panics = || {
+        let mut cx = Context::from_waker(Waker::noop());
+        let polled: Poll<Result<(), _>> = waiter.poll(IN, &mut cx, |_| panic!("planted"));
+        polled
+    };
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics));
+    assert!(panicked.is_err());
+    assert_eq!(weak.strong_count(), 0);
+}
+
 #[test]
 fn a_panic_inside_is_told_everybody() {
     let (hosts, connected) = Hosts::new(1);
