@@ -150,6 +150,8 @@ impl Sockets {
             entry.bound = Some((address, port));
         }
         entry.error = None;
+        // What is said of those that were sent before is not of the peer, or was not to be an error.
+        while self.stack.undelivered(port).is_some() {}
         self.restrict(socket)
     }
 

@@ -306,6 +306,12 @@ pub(super) fn poll_write<S: Deref<Target = Shared>>(
     })
 }
 
+/// Of a connection that is no more there is nothing left to end, as with tokio's.
 pub(super) fn shutdown(stream: &net::TcpStream) -> io::Result<()> {
-    (stream.handle()).with(|sockets, socket| sockets.shutdown(socket, How::Write))
+    (stream.handle()).with(
+        |sockets, socket| match sockets.shutdown(socket, How::Write) {
+            Err(SocketError::NotConnected) => Ok(()),
+            ended => ended,
+        },
+    )
 }

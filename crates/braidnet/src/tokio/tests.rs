@@ -116,6 +116,24 @@ fn what_is_ready_is_told() {
 }
 
 #[test]
+fn there_is_nothing_wrong_with_ending_what_has_ended() {
+    on_every_runtime(|| async {
+        let (client, server) = hosts();
+        let (mut call, mut answer) = connected(&client, &server).await;
+        call.shutdown().await.unwrap();
+        assert_eq!(answer.read(&mut [0; 4]).await.unwrap(), 0);
+        answer.shutdown().await.unwrap();
+        assert_eq!(call.read(&mut [0; 4]).await.unwrap(), 0);
+        while answer.info().is_ok() {
+            tokio::task::yield_now().await;
+        }
+        answer.shutdown().await.unwrap();
+        let (_, mut writes) = answer.into_split();
+        writes.shutdown().await.unwrap();
+    });
+}
+
+#[test]
 fn halves_find_each_other_again() {
     on_every_runtime(|| async {
         let (client, server) = hosts();
@@ -149,8 +167,10 @@ fn what_goes_wrong_has_the_systems_words() {
         let refused = TcpStream::connect(&client, SERVER).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
         let (mut call, answer) = connected(&client, &server).await;
-        let taken = TcpListener::bind(&server, SERVER).await;
-        drop(taken);
+        // A connection does not keep the next listener from its place, as with tokio's; another listener does.
+        let _next = TcpListener::bind(&server, SERVER).await.unwrap();
+        let taken = TcpListener::bind(&server, SERVER).await.unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse);
         // What was not read when it was closed resets the connection.
         call.write_all(b"unheard").await.unwrap();
         answer.readable().await.unwrap();

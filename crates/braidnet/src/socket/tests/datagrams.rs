@@ -204,8 +204,18 @@ fn a_connected_socket_hears_that_nobody_is_there() {
     let port = at(ASKER).port();
     let undelivered = pair.client.stack().undelivered(port);
     assert_eq!(undelivered.map(|undelivered| undelivered.to), Some(closed));
-
+    // More than are kept, and nobody asks.
+    for _ in 0..20 {
+        pair.client.send_to(asker, b"x", closed).unwrap();
+        pair.pass(1000);
+    }
+    assert!(count(&pair.client, "udp.reports_full") > 0);
     pair.client.connect(asker, closed).unwrap();
+    pair.client.send_to(asker, b"x", at(ORACLE)).unwrap();
+    pair.settle();
+    let old = pair.client.recv(asker, &mut heard);
+    assert_eq!(old, Err(SocketError::WouldBlock), "of before");
+    while pair.client.changed().is_some() {}
     for _ in 0..2 {
         pair.client.send(asker, b"x").unwrap();
         pair.settle();
