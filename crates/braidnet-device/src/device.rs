@@ -102,8 +102,9 @@ impl Capabilities {
 /// One receive queue of a device. One processor turns it.
 pub trait Receiver: Send {
     /// Takes up to `max` waiting packets and appends them to `into` in the order of arrival; returns how many. Never
-    /// blocks. Fewer than `max` means that nothing more waits, or that `pool` has no buffer left; in the latter case
-    /// the packets stay where they are, and nothing is dropped here. Each message is one packet; a
+    /// blocks. Fewer than `max` means that nothing more waits, that what else was looked at was dropped, or that `pool` has no buffer
+    /// left; in the last case the packets stay where they are, and nothing is dropped here. What is dropped counts towards `max`, so that a call ends whatever a peer sends;
+    /// what is left waits then as [`fd`](Receiver::fd) or [`has_waiting`](Receiver::has_waiting) says. Each message is one packet; a
     /// [train](braidnet_message::Message::segment_bytes) only where the device [offloads](Offloads) segments.
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize;
 

@@ -124,7 +124,8 @@ impl TunReceiver {
 impl Receiver for TunReceiver {
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
         let mut taken = 0;
-        while taken < max && !self.gone {
+        // What is dropped counts, too: a call ends, whatever arrives.
+        for _ in 0..max {
             match self.read(pool) {
                 Read::Packet(message) => {
                     into.push(message);
@@ -147,5 +148,47 @@ impl Receiver for TunReceiver {
 
     fn counters(&self) -> Counters {
         self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Offloads;
+    use crate::tun::attachment::Attachment;
+    use braidnet_message::Arena;
+    use std::os::unix::net::UnixDatagram;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_dropped_counts_towards_what_a_call_looks_at() {
+        // A socket of datagrams reads as a device does.
+        let (ours, peers) = UnixDatagram::pair().expect("a pair");
+        ours.set_nonblocking(true).expect("a socket");
+        let attachment = Attachment {
+            interface: None,
+            name: "none".to_owned(),
+            queues: vec![ours.into()],
+            has_vnet: false,
+        };
+        let mut receiver = TunReceiver::new(Link {
+            attachment: Arc::new(attachment),
+            queue: 0,
+            packet_max: 100,
+            header_len: 0,
+            has_vnet: false,
+            offloads: Offloads::NONE,
+        });
+        for length in [101, 101, 101, 60] {
+            peers.send(&[0x45; 101][..length]).expect("room");
+        }
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let mut run = Run::new();
+        for (taken, dropped) in [(0, 2), (1, 3), (0, 3)] {
+            assert_eq!(receiver.receive(&mut pool, &mut run, 2), taken);
+            let counters = receiver.counters();
+            assert_eq!(counters.dropped(DropReason::ReceiveOversize), dropped);
+        }
+        assert_eq!(run.len(), 1);
     }
 }
