@@ -26,6 +26,8 @@ pub enum DropReason {
     DeviceGone,
     /// The system refused the packet for a reason that has no name here.
     TransmitRefused,
+    /// The socket had no room: the peer does not read as fast as this side sends.
+    TransmitFull,
     /// An [impairment](crate::impair) lost it, by itself.
     ImpairedLost,
     /// An impairment lost it in a burst.
@@ -40,7 +42,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 15] = [
+    pub const ALL: [DropReason; 16] = [
         DropReason::ReceiveOversize,
         DropReason::ReceiveOffloadMalformed,
         DropReason::ReceiveNoBuffer,
@@ -51,6 +53,7 @@ impl DropReason {
         DropReason::InterfaceDown,
         DropReason::DeviceGone,
         DropReason::TransmitRefused,
+        DropReason::TransmitFull,
         DropReason::ImpairedLost,
         DropReason::ImpairedLostInBurst,
         DropReason::ImpairedQueueFull,
@@ -71,6 +74,7 @@ impl DropReason {
             DropReason::InterfaceDown => "interface-down",
             DropReason::DeviceGone => "device-gone",
             DropReason::TransmitRefused => "transmit-refused",
+            DropReason::TransmitFull => "transmit-full",
             DropReason::ImpairedLost => "impaired-lost",
             DropReason::ImpairedLostInBurst => "impaired-lost-in-burst",
             DropReason::ImpairedQueueFull => "impaired-queue-full",

@@ -18,10 +18,16 @@
 //!
 //! A frame that is longer than the MTU allows is skipped and counted, [`DropReason::ReceiveOversize`](crate::DropReason::ReceiveOversize), and so is one of no bytes,
 //! [`DropReason::ReceiveFramingMalformed`](crate::DropReason::ReceiveFramingMalformed). A length that no frame of qemu's has, more than [`FRAME_MAX`], says that this is another protocol, or that
-//! the peer is lost in its own stream: nothing behind it is looked at, and the device is gone.
+//! the peer is lost in its own stream: nothing behind it is looked at, the socket is shut down, and the device is gone.
+//!
+//! # When the peer does not read
+//!
+//! What finds no room in the socket is dropped and counted, [`DropReason::TransmitFull`](crate::DropReason::TransmitFull), as on a wire. A frame that the socket took a part
+//! of is finished when there is room again, before any other.
 
 mod receiver;
 mod transmitter;
+mod way;
 
 use crate::{Capabilities, Device, DeviceError, MacAddress, QueuePair};
 use receiver::QemuReceiver;
@@ -29,7 +35,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use transmitter::{QemuTransmitter, Way};
+use transmitter::QemuTransmitter;
+use way::Way;
 
 /// The longest frame that qemu sends or takes, in bytes (its `NET_BUFSIZE`).
 pub const FRAME_MAX: usize = 4096 + 65_536;
@@ -55,7 +62,7 @@ impl QemuConfig {
 
 /// One end of a connected stream socket over which frames pass.
 pub struct QemuDevice {
-    socket: Arc<OwnedFd>,
+    way: Arc<Way>,
     capabilities: Capabilities,
 }
 
@@ -69,7 +76,7 @@ pub enum QemuError {
         /// The MTU asked for, in bytes.
         mtu: usize,
     },
-    /// The system refused to have the socket's calls not wait.
+    /// The system refused to have the socket's calls not wait, or to wait for the socket.
     #[error("the socket cannot be used: {0}")]
     Socket(#[from] io::Error),
 }
@@ -89,9 +96,10 @@ impl QemuDevice {
         fcntl_setfl(&socket, flags | OFlags::NONBLOCK).map_err(io::Error::from)?;
         // A frame waits for no other; what is no TCP socket has nothing to set.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+        let capabilities = Capabilities::ethernet(station, mtu);
         Ok(QemuDevice {
-            socket: Arc::new(socket),
-            capabilities: Capabilities::ethernet(station, mtu),
+            way: Arc::new(Way::new(socket, capabilities.packet_max())?),
+            capabilities,
         })
     }
 }
@@ -103,10 +111,9 @@ impl Device for QemuDevice {
 
     fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
         let packet_max = self.capabilities.packet_max();
-        let way = Way::new(self.socket.clone(), packet_max);
         Ok(vec![QueuePair {
-            receiver: Box::new(QemuReceiver::new(self.socket, packet_max)),
-            transmitter: Box::new(QemuTransmitter::new(Arc::new(way))),
+            receiver: Box::new(QemuReceiver::new(self.way.clone(), packet_max)),
+            transmitter: Box::new(QemuTransmitter::new(self.way, packet_max)),
         }])
     }
 }

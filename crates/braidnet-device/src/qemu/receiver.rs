@@ -1,10 +1,11 @@
 //! The way in: a stream that is read ahead, and cut into frames.
 
+use super::way::Way;
 use super::{FRAME_MAX, LENGTH_LEN};
 use crate::{Counters, DropReason, RECEIVE_HEADROOM, Receiver};
 use braidnet_message::{Pool, Run};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Bytes that are read ahead at most: the longest frame and its length, and several of the usual ones.
@@ -14,7 +15,7 @@ const _: () = assert!(AHEAD >= FRAME_MAX + LENGTH_LEN);
 
 /// What has been read of the stream, and not handed up yet.
 pub struct QemuReceiver {
-    socket: Arc<OwnedFd>,
+    way: Arc<Way>,
     packet_max: usize,
     buffer: Box<[u8]>,
     /// Where the unread part of `buffer` begins and ends.
@@ -35,9 +36,9 @@ enum Front {
 }
 
 impl QemuReceiver {
-    pub fn new(socket: Arc<OwnedFd>, packet_max: usize) -> QemuReceiver {
+    pub fn new(way: Arc<Way>, packet_max: usize) -> QemuReceiver {
         QemuReceiver {
-            socket,
+            way,
             packet_max,
             buffer: vec![0; AHEAD].into(),
             start: 0,
@@ -64,10 +65,12 @@ impl QemuReceiver {
 
     /// Reads on; whether anything came.
     fn read(&mut self) -> bool {
-        self.buffer.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
         loop {
-            match rustix::io::read(&*self.socket, &mut self.buffer[self.end..]) {
+            match self.way.read(&mut self.buffer[self.end..]) {
                 Ok(0) => self.end_of_stream(),
                 Ok(read) => {
                     self.end += read;
@@ -94,10 +97,15 @@ impl QemuReceiver {
 
 impl Receiver for QemuReceiver {
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        let mut taken = 0;
-        while taken < max && !self.gone {
+        // What began to leave, leaves as soon as it can, also if nothing else is sent.
+        if let Some(mut turn) = self.way.try_turn() {
+            turn.go_on();
+        }
+        let (mut taken, mut looked_at, mut has_read) = (0, 0, false);
+        while looked_at < max && !self.gone {
             match self.front() {
                 Front::Frame(length) => {
+                    looked_at += 1;
                     let frame = &self.unread()[LENGTH_LEN..LENGTH_LEN + length];
                     if length == 0 {
                         self.counters
@@ -115,18 +123,23 @@ impl Receiver for QemuReceiver {
                     self.start += LENGTH_LEN + length;
                 }
                 Front::Part => {
-                    if !self.read() {
+                    // One call, and no longer, whatever the peer goes on to send.
+                    if has_read || !self.read() {
                         break;
                     }
+                    has_read = true;
                 }
-                Front::Absurd => self.end_of_stream(),
+                Front::Absurd => {
+                    self.end_of_stream();
+                    self.way.shut_down();
+                }
             }
         }
         taken
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.way.wakening())
     }
 
     /// What has been read ahead no descriptor tells.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{DropReason, Receiver, Transmitter};
 use braidnet_message::{Arena, Pool, Run};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -24,9 +25,20 @@ impl End {
 
 /// The device, and the peer's end of its socket.
 fn pair() -> (End, UnixStream) {
+    pair_of(1500)
+}
+
+fn pair_of(mtu: usize) -> (End, UnixStream) {
     let (ours, peers) = UnixStream::pair().unwrap();
     set_socket_send_buffer_size(&ours, 4096).unwrap();
-    let device = QemuDevice::over(ours, QemuConfig::new(STATION)).unwrap();
+    let device = QemuDevice::over(
+        ours,
+        QemuConfig {
+            mtu,
+            ..QemuConfig::new(STATION)
+        },
+    )
+    .unwrap();
     let QueuePair {
         receiver,
         transmitter,
@@ -117,6 +129,8 @@ fn class_43_lengths_that_no_frame_has() {
         assert!(end.receiver.is_gone(), "{length}");
         assert_eq!(dropped(&end, DropReason::ReceiveFramingMalformed), 1);
         assert!(end.receive(8).is_empty());
+        // Nor is anything said to it any more.
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
     }
 }
 
@@ -127,6 +141,7 @@ fn a_peer_that_leaves_in_the_middle_of_a_frame_is_gone() {
     peer.write_all(&framed(&frame(2, 60))[..30]).unwrap();
     drop(peer);
     assert_eq!(end.receive(8), [frame(1, 60)]);
+    assert!(end.receive(8).is_empty());
     assert!(end.receiver.is_gone());
     let counters = end.receiver.counters();
     assert_eq!(counters.dropped(DropReason::ReceiveFramingMalformed), 1);
@@ -136,52 +151,108 @@ fn a_peer_that_leaves_in_the_middle_of_a_frame_is_gone() {
     assert_eq!(counters.dropped(DropReason::DeviceGone), 1);
 }
 
-#[test]
-fn what_the_socket_takes_in_parts_arrives_whole() {
-    let (mut end, mut peer) = pair();
+/// Whether whoever sleeps on the receiver's descriptor is woken.
+fn wakes(end: &End) -> bool {
+    let fd = end.receiver.fd().unwrap();
+    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).unwrap() > 0
+}
+
+/// All that lies in the socket now.
+fn drain(peer: &mut UnixStream, stream: &mut Vec<u8>) {
     peer.set_nonblocking(true).unwrap();
-    let mut others = end.transmitter.another().unwrap();
-    let frames: Vec<Vec<u8>> = (0..40).map(|number| frame(number, 1400)).collect();
-    let mut run = |frames: &[Vec<u8>]| -> Run {
-        let message = |frame: &Vec<u8>| {
-            // In several blocks, as segments are.
-            let mut message = end.pool.copy_from_slice(0, &frame[..700]).unwrap();
-            message.push_continuation(end.pool.copy_from_slice(0, &frame[700..]).unwrap());
-            message
-        };
-        frames.iter().map(message).collect()
-    };
-    let (mut ours, mut theirs) = (run(&frames[..20]), run(&frames[20..]));
-    let (mut stream, mut was_blocked) = (Vec::new(), false);
-    while !(ours.is_empty() && theirs.is_empty()) {
-        end.transmitter.transmit(&mut ours);
-        others.transmit(&mut theirs);
-        was_blocked |= !ours.is_empty();
-        // An odd number of bytes at a time, so that the socket's room ends anywhere.
-        let mut some = [0; 777];
-        if let Ok(read) = peer.read(&mut some) {
-            stream.extend_from_slice(&some[..read]);
-        }
-    }
-    assert!(was_blocked);
     let mut some = [0; 4096];
     while let Ok(read @ 1..) = peer.read(&mut some) {
         stream.extend_from_slice(&some[..read]);
     }
-    let mut received = Vec::new();
+}
+
+fn cut(mut stream: &[u8]) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
     while let Some((length, rest)) = stream.split_first_chunk::<4>() {
         let (frame, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
-        received.push(frame.to_vec());
-        stream = rest.to_vec();
+        frames.push(frame.to_vec());
+        stream = rest;
     }
-    let mut sorted = received.clone();
-    sorted.sort_by_key(|frame| frame[0]);
-    assert_eq!(sorted, frames);
-    for half in [0..20, 20..40] {
-        let numbers = received.iter().map(|frame| frame[0]);
-        assert!(numbers.filter(|number| half.contains(number)).is_sorted());
+    frames
+}
+
+#[test]
+fn a_peer_that_never_stops_keeps_no_call() {
+    for (bytes, reason) in [
+        (vec![0; 4096], DropReason::ReceiveFramingMalformed),
+        (framed(&[1; 1519]), DropReason::ReceiveOversize),
+    ] {
+        let (mut end, mut peer) = pair();
+        std::thread::scope(|scope| {
+            scope.spawn(move || while peer.write_all(&bytes).is_ok() {});
+            while end.receiver.counters().dropped(reason) < 100 {
+                let before = end.receiver.counters().dropped(reason);
+                assert!(end.receive(8).is_empty());
+                assert!(end.receiver.counters().dropped(reason) <= before + 8);
+            }
+            drop(end);
+        });
     }
-    assert_eq!(end.transmitter.counters().packets, 20);
+}
+
+#[test]
+fn what_has_begun_is_finished_and_what_finds_no_room_is_dropped() {
+    let (mut end, mut peer) = pair_of(9000);
+    let mut others = end.transmitter.another().unwrap();
+    let frames: Vec<Vec<u8>> = (0..60).map(|number| frame(number, 9000)).collect();
+    let mut stream = Vec::new();
+    peer.set_nonblocking(true).unwrap();
+    for (number, frame) in frames.iter().enumerate() {
+        // In several blocks, as segments are; in more than go to the system at once, too.
+        let mut message = end.pool.copy_from_slice(0, &[]).unwrap();
+        for block in frame.chunks([4500, 300][number / 2 % 2]) {
+            message.push_continuation(end.pool.copy_from_slice(0, block).unwrap());
+        }
+        let handles = [&mut end.transmitter, &mut others];
+        let mut run = Run::from_iter([message]);
+        handles[number % 2].transmit(&mut run);
+        assert!(run.is_empty());
+        // An odd number of bytes at a time, so that the socket's room ends anywhere.
+        let mut some = [0; 3777];
+        if let Ok(read) = peer.read(&mut some) {
+            stream.extend_from_slice(&some[..read]);
+        }
+    }
+    while wakes(&end) || stream.len() % 9004 > 0 {
+        end.receive(8);
+        drain(&mut peer, &mut stream);
+    }
+    let received = cut(&stream);
+    let mut counters = end.transmitter.counters();
+    counters.add(&others.counters());
+    assert_eq!(counters.packets, received.len() as u64);
+    let dropped = counters.dropped(DropReason::TransmitFull);
+    assert_eq!(counters.packets + dropped, 60);
+    assert!(dropped > 0 && counters.packets > 10, "{counters:?}");
+    assert!(received.is_sorted_by_key(|frame| frame[0]));
+    for found in &received {
+        assert_eq!(*found, frames[usize::from(found[0])]);
+    }
+}
+
+#[test]
+fn a_rest_wakes_whoever_sleeps_when_there_is_room_and_not_before() {
+    let (mut end, mut peer) = pair_of(9000);
+    assert!(!wakes(&end));
+    let message = end.pool.copy_from_slice(0, &[7; 9000]).unwrap();
+    end.transmitter.transmit(&mut Run::from_iter([message]));
+    assert!(!wakes(&end), "the socket is full");
+    let mut stream = Vec::new();
+    drain(&mut peer, &mut stream);
+    assert!(stream.len() < 9004, "a rest is kept");
+    while stream.len() < 9004 {
+        assert!(wakes(&end));
+        assert!(end.receive(8).is_empty());
+        drain(&mut peer, &mut stream);
+    }
+    assert!(!wakes(&end), "nothing is left");
+    assert_eq!(cut(&stream), [[7; 9000]]);
 }
 
 #[test]
