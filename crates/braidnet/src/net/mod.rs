@@ -42,7 +42,7 @@ mod host;
 mod listener;
 #[cfg(feature = "mio")]
 mod mio;
-mod stream;
+pub(crate) mod stream;
 
 pub use datagrams::UdpSocket;
 pub use host::{Host, HostProcessor};

@@ -14,7 +14,31 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Most bytes that are copied while the sockets are locked: about 10 µs' worth. Whoever has more to read or write does so piece by piece.
-const AT_ONCE: usize = 128 << 10;
+pub(crate) const AT_ONCE: usize = 128 << 10;
+
+/// Takes from the front of `parts` what there is room for, [`AT_ONCE`] at most; the first that is not taken whole ends it.
+pub(crate) fn send_parts(
+    sockets: &mut Sockets,
+    socket: Socket,
+    parts: &[IoSlice<'_>],
+) -> Result<usize, SocketError> {
+    let mut sent = 0;
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        let most = part.len().min(AT_ONCE - sent);
+        match sockets.send(socket, &part[..most]) {
+            Ok(taken) => {
+                sent += taken;
+                if taken < part.len() {
+                    break;
+                }
+            }
+            // What was taken before counts; an error is told again.
+            Err(_) if sent > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}
 
 /// A TCP connection of a [`Host`], as [`std::net::TcpStream`] is one of the system.
 ///
@@ -336,7 +360,8 @@ impl Read for &TcpStream {
                 if total > 0 && (total >= AT_ONCE || sockets.readable_bytes(socket)? == 0) {
                     break;
                 }
-                total += sockets.recv(socket, to)?;
+                let most = to.len().min(AT_ONCE - total);
+                total += sockets.recv(socket, &mut to[..most])?;
             }
             Ok(total)
         })
@@ -350,21 +375,7 @@ impl Write for &TcpStream {
     }
 
     fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.send(|sockets, socket| {
-            let mut total = 0;
-            for bytes in pieces.iter().filter(|bytes| !bytes.is_empty()) {
-                match sockets.send(socket, bytes) {
-                    Ok(sent) => total += sent,
-                    // What was taken before counts; an error is told again.
-                    Err(_) if total > 0 => break,
-                    Err(error) => return Err(error),
-                }
-                if total >= AT_ONCE {
-                    break;
-                }
-            }
-            Ok(total)
-        })
+        self.send(|sockets, socket| send_parts(sockets, socket, pieces))
     }
 
     /// What was written leaves by itself.

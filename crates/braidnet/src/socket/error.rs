@@ -162,7 +162,8 @@ impl From<SocketError> for io::Error {
             SocketError::Invalid => ErrorKind::InvalidInput,
             SocketError::AddressInUse => ErrorKind::AddrInUse,
             SocketError::AddressNotAvailable => ErrorKind::AddrNotAvailable,
-            SocketError::NotConnected => ErrorKind::NotConnected,
+            // Std has none for `EDESTADDRREQ`.
+            SocketError::NotConnected | SocketError::NoDestination => ErrorKind::NotConnected,
             // Of a connection that is being opened, std has no word of its own yet: it can be waited for.
             SocketError::WouldBlock | SocketError::InProgress | SocketError::Already => {
                 ErrorKind::WouldBlock
@@ -180,10 +181,9 @@ impl From<SocketError> for io::Error {
             SocketError::Down => ErrorKind::NetworkDown,
             SocketError::TooLong => ErrorKind::InvalidInput,
             SocketError::Forbidden => ErrorKind::PermissionDenied,
-            SocketError::BadSocket
-            | SocketError::TooMany
-            | SocketError::Connected
-            | SocketError::NoDestination => ErrorKind::Other,
+            SocketError::BadSocket | SocketError::TooMany | SocketError::Connected => {
+                ErrorKind::Other
+            }
         };
         io::Error::new(kind, error)
     }

@@ -1,8 +1,8 @@
 //! Datagrams.
 
-use super::{each_address, ready, ready_for, when};
+use super::{each_address, no_address, ready, ready_for, when};
 use crate::net::{self, Host};
-use crate::socket::{Readiness, SocketError, Sockets};
+use crate::socket::{Readiness, Sockets};
 use core::net::SocketAddr;
 use std::io;
 use tokio::io::{Interest, Ready};
@@ -162,7 +162,7 @@ impl UdpSocket {
     /// As that.
     pub async fn send_to(&self, bytes: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
         let to = lookup_host(to).await?.next();
-        let to = to.ok_or(SocketError::NoDestination)?;
+        let to = to.ok_or_else(no_address)?;
         self.try_send_to(bytes, to)
     }
 

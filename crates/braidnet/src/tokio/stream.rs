@@ -3,6 +3,7 @@
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::{no_address, poll, ready, ready_for, when};
 use crate::net::handle::Handle;
+use crate::net::stream::{AT_ONCE, send_parts};
 use crate::net::{self, Host};
 use crate::socket::{How, Readiness, Shared, Socket, SocketError, Sockets, Waiter};
 use braidnet_tcp::TcpInfo;
@@ -265,9 +266,6 @@ pub(super) fn waiter(stream: &net::TcpStream) -> Waiter<Arc<Shared>> {
     Waiter::new(handle.host().shared().clone(), handle.socket())
 }
 
-/// Most bytes that are copied while the sockets are locked: about 10 µs' worth.
-const AT_ONCE: usize = 128 << 10;
-
 pub(super) fn poll_read<S: Deref<Target = Shared>>(
     waiter: &mut Waiter<S>,
     cx: &mut Context<'_>,
@@ -281,28 +279,13 @@ pub(super) fn poll_read<S: Deref<Target = Shared>>(
     read.map_ok(|length| to.advance(length))
 }
 
-/// Takes from the front of `parts` what there is room for; the first that finds none ends it.
 pub(super) fn poll_write<S: Deref<Target = Shared>>(
     waiter: &mut Waiter<S>,
     cx: &mut Context<'_>,
     parts: &[IoSlice<'_>],
 ) -> Poll<io::Result<usize>> {
     poll(waiter, Readiness::WRITABLE, cx, |sockets, socket| {
-        let mut sent = 0;
-        for part in parts.iter().filter(|part| !part.is_empty()) {
-            let most = part.len().min(AT_ONCE - sent);
-            match sockets.send(socket, &part[..most]) {
-                Ok(taken) => {
-                    sent += taken;
-                    if taken < part.len() {
-                        break;
-                    }
-                }
-                Err(error) if sent == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(sent)
+        send_parts(sockets, socket, parts)
     })
 }
 

@@ -71,6 +71,21 @@ fn several_pieces_are_one_read_or_write() {
     assert_eq!((&one[..], &two[..3]), (&b"some by"[..], &b"tes"[..]));
 }
 
+/// Whoever has a lot to write does so piece by piece: in between, others get at the sockets.
+#[test]
+fn one_write_takes_so_much_at_most() {
+    let (here, there) = memory::wire(Capabilities::ip(1500), 1024);
+    let mut ample = config("10.0.0.1");
+    ample.tcp.send_buffer_bytes = 1 << 20;
+    let client = Host::start(&ample, here).expect("a host");
+    let server = Host::start(&config("10.0.0.2"), there).expect("a host");
+    let (mut call, _answer) = connected(&client, &server);
+    let all = pattern(6, 300_000);
+    let pieces = [&all[..50_000], &all[50_000..]].map(IoSlice::new);
+    assert_eq!(call.write_vectored(&pieces).expect("room"), 128 << 10);
+    assert_eq!(call.write(&all).expect("room"), 128 << 10);
+}
+
 #[test]
 fn messages_are_read_as_they_came_beside_bytes() {
     let (client, server) = hosts();

@@ -18,6 +18,17 @@ fn reads_and_writes_that_take_too_long_say_so() {
     let error = call.read(&mut [0]).expect_err("nothing comes");
     assert_eq!(error.kind(), ErrorKind::WouldBlock, "as on Linux");
     assert!(begun.elapsed() >= moment);
+    // Nobody reads what is written the other way.
+    call.set_write_timeout(Some(moment)).expect("some time");
+    let piece = [7; 65_536];
+    let (error, begun) = loop {
+        let begun = std::time::Instant::now();
+        if let Err(error) = call.write(&piece) {
+            break (error, begun);
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::WouldBlock, "as on Linux");
+    assert!(begun.elapsed() >= moment);
     answer.write_all(b"x").expect("room");
     call.set_read_timeout(None).expect("for ever");
     assert_eq!(call.read(&mut [0]).expect("it comes"), 1);
