@@ -13,6 +13,12 @@ pub fn status(state: &mut dyn State, hash: u64, tuple: &Tuple) -> Option<TcpInfo
     Some(table.connection(slot)?.tcb.status())
 }
 
+/// Whether some connection in what TCP keeps in a bucket is such; no more are looked at than it takes.
+pub fn any(state: &mut dyn State, mut is_such: impl FnMut(&TcpInfo) -> bool) -> bool {
+    let mut connections = state.of::<Table>().connections();
+    connections.any(|connection| is_such(&connection.tcb.status()))
+}
+
 /// Of every connection in what TCP keeps in a bucket, appended to `all`.
 pub fn statuses(state: &mut dyn State, all: &mut Vec<(Tuple, TcpInfo)>) {
     let connections = state.of::<Table>().connections();

@@ -10,7 +10,8 @@
 //! # How it ends
 //!
 //! Handles and sockets hold on to the host, the processor to the sockets alone. The last to go waits until peers have
-//! acknowledged what was sent, then ends the processor: nothing else could send it again. A processor that is gone, by that or by a panic, leaves
+//! acknowledged what was sent, then ends the processor: nothing else could send it again. Where that is not to wait, as it is dropped by the processor itself
+//! or on a thread of a runtime of tokio's, whose other tasks it would hold up, a thread is made that does. A processor that is gone, by that or by a panic, leaves
 //! the sockets [down](crate::socket::SocketError::Down).
 
 use crate::config::StackConfig;
@@ -24,10 +25,11 @@ use braidnet_stream::{Next, Processor};
 use braidnet_sync::parker::Unparker;
 use braidnet_wire::time::{Duration, Instant};
 use core::cell::Cell;
+use core::mem;
 use core::task::Waker;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::Wake;
 use std::thread;
 
@@ -41,7 +43,11 @@ const LOOK: Duration = Duration::from_millis(1);
 /// the same host.
 ///
 /// With the last handle and the last of its sockets it goes. Whoever drops that waits, two seconds at most, until peers have
-/// acknowledged what was sent; what is left then is lost, and its peers find out by themselves.
+/// acknowledged what was sent and its end; what is left then is lost, and its peers find out by themselves. Connections that have nothing on its way are not
+/// waited for.
+///
+/// With the feature `tokio`, nobody waits where a runtime of tokio's is entered: a thread of its own, called `braidnet-ends`, does. A process that ends
+/// meanwhile loses what is left: keep a handle that is dropped behind the runtime to be sure.
 #[derive(Clone)]
 pub struct Host {
     inner: Arc<Inner>,
@@ -130,29 +136,72 @@ impl Drop for Inner {
         let Some(running) = self.running.take() else {
             return;
         };
-        let shared = self.shared.clone();
-        let end = move || {
-            let until = std::time::Instant::now() + CLOSING_FOR;
-            while !running.has_finished_one()
-                && shared.with(Sockets::is_sending)
-                && std::time::Instant::now() < until
-            {
-                thread::sleep(LOOK);
-            }
-            drop(running);
-        };
         // A waker that had the last handle, called by the very processor: it cannot wait for itself.
-        if IS_TURNING.get() {
-            thread::spawn(end);
-        } else {
-            end();
+        let is_processor = IS_PROCESSOR.get();
+        if !is_processor && !is_on_runtime() {
+            return end(running, &self.shared);
+        }
+        let shared = self.shared.clone();
+        let (hand_over, handed_over) = mpsc::channel();
+        let ends = move || handed_over.recv().map(|running| end(running, &shared));
+        let thread = thread::Builder::new().name("braidnet-ends".to_owned());
+        match thread.spawn(ends) {
+            // It waits for just that.
+            Ok(_) => drop(hand_over.send(running)),
+            // The system has no thread left. The processor ends with this turn, and what is left is lost.
+            Err(_) if is_processor => {
+                running.cancel();
+                mem::forget(running);
+            }
+            Err(_) => end(running, &self.shared),
         }
     }
 }
 
+/// Waits until peers have acknowledged what was sent, within bounds, and for the processor to end.
+fn end(running: Running<HostProcessor>, shared: &Shared) {
+    let until = std::time::Instant::now() + CLOSING_FOR;
+    while !running.has_finished_one()
+        && shared.with(Sockets::is_sending)
+        && std::time::Instant::now() < until
+    {
+        thread::sleep(LOOK);
+    }
+}
+
+/// Whether waiting here would hold up a runtime's tasks.
+#[cfg(feature = "tokio")]
+fn is_on_runtime() -> bool {
+    ::tokio::runtime::Handle::try_current().is_ok()
+}
+
+#[cfg(not(feature = "tokio"))]
+const fn is_on_runtime() -> bool {
+    false
+}
+
 thread_local! {
-    /// The calling thread is in a turn of some host.
-    static IS_TURNING: Cell<bool> = const { Cell::new(false) };
+    /// The calling thread does what the processor of some host has to do.
+    static IS_PROCESSOR: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has the calling thread be a processor's until it is dropped.
+struct AsProcessor {
+    was_before: bool,
+}
+
+impl AsProcessor {
+    fn enter() -> AsProcessor {
+        AsProcessor {
+            was_before: IS_PROCESSOR.replace(true),
+        }
+    }
+}
+
+impl Drop for AsProcessor {
+    fn drop(&mut self) {
+        IS_PROCESSOR.set(self.was_before);
+    }
 }
 
 /// What turns a [`Host`]: a processor, for a thread of its own or for whoever [asked for it](Host::turned). Dropped, it leaves the
@@ -210,13 +259,12 @@ impl HostProcessor {
 
 impl Processor for HostProcessor {
     fn turn(&mut self, now: Instant, _budget: usize) -> Next {
-        let was_turning = IS_TURNING.replace(true);
-        let next = self.shared.turn(now);
-        IS_TURNING.set(was_turning);
-        next
+        let _entered = AsProcessor::enter();
+        self.shared.turn(now)
     }
 
     fn has_work(&self) -> bool {
+        let _entered = AsProcessor::enter();
         match &self.driver {
             Some(driver) => !self.shared.rest(driver),
             None => self.shared.with(|sockets| sockets.has_work()),
@@ -224,6 +272,7 @@ impl Processor for HostProcessor {
     }
 
     fn rest(&mut self) {
+        let _entered = AsProcessor::enter();
         self.is_gone = !self.shared.with(Sockets::rest);
     }
 
@@ -236,6 +285,69 @@ impl Processor for HostProcessor {
 
 impl Drop for HostProcessor {
     fn drop(&mut self) {
+        let _entered = AsProcessor::enter();
         self.shared.go_down();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braidnet_device::{Capabilities, memory};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Says whether it is called by a processor, and panics then.
+    struct Asks(AtomicBool);
+
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            self.0.store(IS_PROCESSOR.get(), Ordering::Relaxed);
+            panic!("planted");
+        }
+    }
+
+    /// Whoever drops the last handle in a waker must know that he cannot wait, and nobody else be taken for a processor.
+    #[test]
+    fn a_thread_is_a_processor_as_long_as_it_acts_for_one() {
+        use crate::socket::{Readiness, Waiter};
+        type Act = fn(&mut Option<HostProcessor>, Instant);
+        let acts: [Act; 2] = [
+            |processor, now| {
+                let processor = processor.as_mut().expect("there");
+                processor.turn(now, 1);
+            },
+            |processor, _| drop(processor.take()),
+        ];
+        for act in acts {
+            let (here, _there) = memory::wire(Capabilities::ip(1500), 64);
+            let config = StackConfig::new([10, 0, 0, 1].into());
+            let (host, processor) = Host::turned(&config, here).expect("a host");
+            let shared = host.shared();
+            let call = shared.with(Sockets::socket).expect("room");
+            let nobody = ([10, 0, 0, 2], 7).into();
+            let begun = shared.with(|sockets| sockets.connect(call, nobody));
+            assert!(begun.is_err(), "in progress");
+            let mut processor = Some(processor);
+            let early = processor.as_mut().expect("there");
+            early.turn(Instant::from_millis(1), 1);
+            let asks = Arc::new(Asks(AtomicBool::new(false)));
+            let waker = Waker::from(asks.clone());
+            let mut waiter = Waiter::new(shared.clone(), call);
+            let mut cx = core::task::Context::from_waker(&waker);
+            let polled = waiter.poll(Readiness::WRITABLE, &mut cx, |sockets| {
+                sockets.send(call, b"x")
+            });
+            assert!(polled.is_pending());
+            // Nobody answers for so long that the opening is given up.
+            let mut panicked = false;
+            for seconds in 1..=300 {
+                let now = Instant::from_millis(seconds * 1000);
+                let done = catch_unwind(AssertUnwindSafe(|| act(&mut processor, now)));
+                panicked |= done.is_err();
+            }
+            assert!(panicked && asks.0.load(Ordering::Relaxed));
+            assert!(!IS_PROCESSOR.get());
+        }
     }
 }

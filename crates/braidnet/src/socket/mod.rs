@@ -34,7 +34,6 @@ use crate::stack::{Connection, Stack};
 use braidnet_device::Device;
 use braidnet_inet::LimitError;
 use braidnet_stream::Next;
-use braidnet_tcp::State;
 use braidnet_tcp::TcpInfo;
 use braidnet_wire::address::Address;
 use braidnet_wire::time::{Duration, Instant};
@@ -188,19 +187,22 @@ impl Sockets {
         !self.table.is_down() && self.stack.rest()
     }
 
-    /// Whether some connection waits for its peer to take what was sent, the end of data included: whoever lets go of the stack now loses it.
+    /// Whether something that was sent, the end of data included, has not left or is not acknowledged yet: whoever lets go of the stack now
+    /// may lose it. What [corked](SocketOption::Cork) sockets hold back counts, too.
     pub fn is_sending(&mut self) -> bool {
         if self.table.is_down() {
             return false;
         }
-        let waits = |state| match state {
-            State::Established | State::CloseWait => true,
-            State::FinWait1 | State::Closing | State::LastAck => true,
-            State::Closed | State::SynSent | State::SynReceived => false,
-            State::FinWait2 | State::TimeWait => false,
-        };
-        let statuses = self.stack.statuses();
-        self.has_work() || statuses.iter().any(|(_, info)| waits(info.state))
+        let mut corked = self.corked.iter();
+        let holds_back = corked.any(|(_, socket)| {
+            let connection = self
+                .table
+                .get(*socket)
+                .ok()
+                .and_then(|entry| entry.connection());
+            connection.is_some_and(|connection| self.stack.is_holding_back(connection))
+        });
+        holds_back || self.wants_turn || self.stack.is_sending()
     }
 
     /// What can be done with a socket without waiting, as poll(2) on Linux says it.

@@ -499,6 +499,34 @@ fn a_cork_holds_back_what_fills_no_segment_until_it_is_drawn_or_200_ms_have_pass
 }
 
 #[test]
+fn what_is_sent_is_on_its_way_until_it_is_acknowledged() {
+    let mut pair = Pair::new();
+    let (call, answer) = pair.connected();
+    pair.settle();
+    assert!(!pair.client.is_sending(), "nothing was sent");
+    pair.client.send(call, b"some").unwrap();
+    assert!(pair.client.is_sending(), "it has not left");
+    pair.client.turn(pair.now);
+    assert!(pair.client.is_sending(), "it is not acknowledged");
+    pair.server.turn(pair.now);
+    pair.pass(200);
+    assert!(!pair.client.is_sending());
+    let cork = SocketOption::Cork(true);
+    pair.client.set_option(call, cork).unwrap();
+    pair.client.send(call, b"held back").unwrap();
+    pair.settle();
+    assert!(pair.client.is_sending());
+    pair.pass(500);
+    assert!(!pair.client.is_sending());
+    pair.client.close(call).unwrap();
+    pair.client.turn(pair.now);
+    assert!(pair.client.is_sending(), "the end of data");
+    pair.pass(500);
+    assert!(!pair.client.is_sending() && !pair.server.is_sending());
+    assert_eq!(pair.server.readable_bytes(answer), Ok(13));
+}
+
+#[test]
 fn those_whom_a_listener_takes_are_set_as_it_is() {
     let mut pair = Pair::new();
     let listener = pair.listener(4);

@@ -7,7 +7,7 @@ use crate::event::Event;
 use braidnet_inet::tcp::ListenError;
 use braidnet_stream::{Control, Verb};
 use braidnet_sync::parker::Unparker;
-use braidnet_tcp::{Config, Setting};
+use braidnet_tcp::{Config, Setting, State, TcpInfo};
 use braidnet_wire::address::Address;
 use std::os::fd::BorrowedFd;
 
@@ -38,6 +38,19 @@ impl Stack {
     /// Whether something waits to be handed down with the next turn.
     pub(crate) fn has_work(&self) -> bool {
         !self.down.is_empty() || !self.listed.is_empty() || self.unasked.len() > self.put_off
+    }
+
+    /// Whether something that was sent, the end of data included, waits to be handed down, to leave, or to be acknowledged.
+    pub(crate) fn is_sending(&mut self) -> bool {
+        let waits = |info: &TcpInfo| match info.state {
+            State::Established | State::CloseWait => {
+                info.unsent_bytes > 0 || info.flight_size() > 0
+            }
+            State::FinWait1 | State::Closing | State::LastAck => true,
+            State::Closed | State::SynSent | State::SynReceived => false,
+            State::FinWait2 | State::TimeWait => false,
+        };
+        self.has_work() || !self.unasked.is_empty() || self.any(waits)
     }
 
     /// Whether a packet waits, as far as that can be told without a system call.

@@ -56,6 +56,15 @@ impl Stack {
         tcp::status(bucket.state(self.tcp), hash, tuple)
     }
 
+    /// Whether some connection is such.
+    pub(crate) fn any(&mut self, mut is_such: impl FnMut(&TcpInfo) -> bool) -> bool {
+        let buckets = self.cluster.buckets();
+        (0..buckets.count()).any(|id| {
+            let bucket = buckets.private_bucket(BucketId(id as u16));
+            bucket.is_some_and(|bucket| tcp::any(bucket.state(self.tcp), &mut is_such))
+        })
+    }
+
     /// The same of every connection, in no particular order.
     pub fn statuses(&mut self) -> Vec<(Tuple, TcpInfo)> {
         let mut all = Vec::new();

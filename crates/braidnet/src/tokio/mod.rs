@@ -40,6 +40,9 @@
 //! does it in the very poll that says so, and nothing in one that says to wait: a future that is dropped has done nothing, but for
 //! [`TcpStream::connect`], whose connection is given up with it. Each future, each half of a stream and each stream's reader and writer wait by themselves, any number of them.
 //!
+//! Whoever drops the last handle on a [`Host`] or the last of its sockets in a task does not wait for what was written to arrive, as a thread would: another
+//! thread does. A process that ends at once may lose it: wait for the peers' ends, or drop a handle on the host behind the runtime.
+//!
 //! Where tokio's `poll_` functions take `&self` and share one place for a waker, these take `&mut self`. A task that always finds something to do
 //! lets others go on from time to time ([`tokio::task::coop`]).
 

@@ -5,6 +5,7 @@ mod dropped;
 use super::{OwnedReadHalf, TcpListener, TcpStream, UdpSocket};
 use crate::StackConfig;
 use crate::net::Host;
+use crate::socket::{SocketError, Sockets};
 use braidnet_device::{Capabilities, memory};
 use core::future::Future;
 use core::net::SocketAddr;
@@ -133,6 +134,45 @@ fn there_is_nothing_wrong_with_ending_what_has_ended() {
     });
 }
 
+/// A thread of its own waits for the peer, who answers only when he is turned.
+#[test]
+fn letting_go_of_a_host_holds_up_no_runtime() {
+    use braidnet_stream::Processor;
+    use braidnet_wire::time::Instant;
+    let (here, there) = memory::wire(Capabilities::ip(1500), 256);
+    let client = Host::start(&config("10.0.0.1"), here).unwrap();
+    let (server, mut processor) = Host::turned(&config("10.0.0.2"), there).unwrap();
+    let shared = client.shared().clone();
+    let is_down = || shared.with(Sockets::socket) == Err(SocketError::Down);
+    let begun = std::time::Instant::now();
+    let mut turn = || {
+        processor.turn(Instant::from_nanos(begun.elapsed().as_nanos() as u64), 64);
+    };
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let _listener = runtime.block_on(async {
+        let listener = TcpListener::bind(&server, SERVER).await.unwrap();
+        let calling = TcpStream::connect(&client, SERVER);
+        let turning = async {
+            loop {
+                turn();
+                tokio::task::yield_now().await;
+            }
+        };
+        let mut call = tokio::select! {
+            call = calling => call.unwrap(),
+            () = turning => unreachable!("it turns for ever"),
+        };
+        call.write_all(b"not acknowledged yet").await.unwrap();
+        drop(call);
+        drop(client);
+        listener
+    });
+    assert!(!is_down(), "somebody waits for the peer");
+    while !is_down() {
+        turn();
+    }
+}
+
 #[test]
 fn halves_find_each_other_again() {
     on_every_runtime(|| async {
@@ -201,6 +241,11 @@ fn datagrams_go_there_and_back() {
         );
         assert_eq!((sent.unwrap(), received.unwrap()), (4, (4, from)));
         assert_eq!(oracle.try_recv_from(&mut heard).unwrap(), (4, from));
+        let nowhere = oracle.send(b"to whom?").await.unwrap_err();
+        assert_eq!(nowhere.kind(), ErrorKind::NotConnected);
+        let nobody: [SocketAddr; 0] = [];
+        let nowhere = oracle.send_to(b"to whom?", &nobody[..]).await.unwrap_err();
+        assert_eq!(nowhere.kind(), ErrorKind::InvalidInput);
         let empty = oracle.try_recv_from(&mut heard).unwrap_err();
         assert_eq!(empty.kind(), ErrorKind::WouldBlock);
         oracle.send_to(b"I", from).await.unwrap();
