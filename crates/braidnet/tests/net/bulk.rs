@@ -73,17 +73,26 @@ fn several_pieces_are_one_read_or_write() {
 
 /// Whoever has a lot to write does so piece by piece: in between, others get at the sockets.
 #[test]
-fn one_write_takes_so_much_at_most() {
+fn one_read_or_write_takes_so_much_at_most() {
     let (here, there) = memory::wire(Capabilities::ip(1500), 1024);
     let mut ample = config("10.0.0.1");
     ample.tcp.send_buffer_bytes = 1 << 20;
     let client = Host::start(&ample, here).expect("a host");
-    let server = Host::start(&config("10.0.0.2"), there).expect("a host");
-    let (mut call, _answer) = connected(&client, &server);
+    ample.addresses = config("10.0.0.2").addresses;
+    ample.tcp.receive_buffer_bytes = 1 << 20;
+    let server = Host::start(&ample, there).expect("a host");
+    let (mut call, mut answer) = connected(&client, &server);
     let all = pattern(6, 300_000);
     let pieces = [&all[..50_000], &all[50_000..]].map(IoSlice::new);
     assert_eq!(call.write_vectored(&pieces).expect("room"), 128 << 10);
     assert_eq!(call.write(&all).expect("room"), 128 << 10);
+    let mut heard = vec![0; 256 << 10];
+    while answer.peek(&mut heard).expect("open") < heard.len() {
+        thread::yield_now();
+    }
+    let mut room = [IoSliceMut::new(&mut heard)];
+    assert_eq!(answer.read_vectored(&mut room).expect("open"), 128 << 10);
+    assert_eq!(answer.read(&mut heard).expect("open"), 128 << 10);
 }
 
 #[test]

@@ -304,6 +304,8 @@ fn who_waits_for_memory_is_woken_by_time() {
     let mut cx = Context::from_waker(&waker);
     let mut polled =
         |waiter: &mut Waiter<_>| waiter.poll(OUT, &mut cx, |sockets| sockets.send(call, b"more"));
+    // However long nobody has turned it.
+    pair.now += Duration::from_millis(30);
     assert!(polled(&mut waiter).is_pending());
     let next = client.turn(pair.now);
     assert!(next != braidnet_stream::Next::Idle);
