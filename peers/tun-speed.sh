@@ -74,7 +74,7 @@ stop() {
 measure() {
     local connections=1 load=${1%8}
     [ "$load" = "$1" ] || connections=8
-    ip netns exec "$HOST" "$OVER_TUN" client --to "$address" --seconds "$SECONDS_EACH" --connections $connections "$load"
+    ip netns exec "$HOST" timeout $((SECONDS_EACH + 10)) "$OVER_TUN" client --to "$address" --seconds "$SECONDS_EACH" --connections $connections "$load"
 }
 
 # Waits until the server answers.

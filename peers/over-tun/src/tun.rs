@@ -170,7 +170,7 @@ mod ioctl {
     use std::fs::File;
     use std::io;
 
-    use rustix::ioctl::{IntegerSetter, Setter, ioctl, opcode};
+    use rustix::ioctl::{IntegerSetter, Updater, ioctl, opcode};
 
     const IFF_TUN: u16 = 0x0001;
     const IFF_NO_PI: u16 = 0x1000;
@@ -200,8 +200,8 @@ mod ioctl {
         if offloads {
             request.flags |= IFF_VNET_HDR;
         }
-        // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, which `Request` is as long as, and nothing else.
-        unsafe { ioctl(file, Setter::<TUNSETIFF, Request>::new(request)) }?;
+        // SAFETY: TUNSETIFF reads a `struct ifreq` and writes the name back into it; `Request` is as long as that, and borrowed to be written.
+        unsafe { ioctl(file, Updater::<TUNSETIFF, Request>::new(&mut request)) }?;
         if offloads {
             // SAFETY: TUNSETOFFLOAD takes a number.
             unsafe {
