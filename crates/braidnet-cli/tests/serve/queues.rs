@@ -61,10 +61,10 @@ fn each_has_a_queue(architecture: &str) {
     let (packets, handed) = line.unwrap_or_else(|| panic!("{ended:?}"));
     assert!(packets.iter().all(|count| *count > 100), "{ended:?}");
     // Every SYN may come by either; what comes before the first answer, too.
-    if architecture == "connection" {
-        let total: u64 = packets.iter().sum();
-        assert!(handed * 10 < total, "{ended:?}");
-    }
+    // Under braid what a guest works on is handed to its home as well.
+    let least = if architecture == "connection" { 10 } else { 4 };
+    let total: u64 = packets.iter().sum();
+    assert!(handed * least < total, "{ended:?}");
 }
 
 #[test]
