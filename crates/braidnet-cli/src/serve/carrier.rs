@@ -6,15 +6,16 @@ use super::values::Prefixed;
 use crate::choices::Switch;
 use crate::failure::Failure;
 use crate::tunnel;
-use braidnet::device::qemu::{QemuConfig, QemuDevice, QemuError};
+use braidnet::device::qemu::{QemuConfig, QemuDevice};
 use braidnet::device::tun::{self, Mode, PassedConfig, TunConfig, TunDevice, TunError};
 use braidnet::device::{Device, MacAddress};
 use std::fmt::Display;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 /// How long whoever sends descriptors may take.
@@ -90,6 +91,15 @@ impl Carrier {
                 "--queues needs --tun or --tap: a device that is passed in has a queue for each descriptor, a socket one",
             );
         }
+        if settings.offload.is_some() && matches!(which, Which::Qemu(_)) {
+            return usage("--offload is for TUN and TAP devices: a socket has nothing to offload");
+        }
+        if let Which::Inherited(numbers) = &which {
+            let is_again = |(at, number)| numbers[..at].contains(number);
+            if numbers.iter().enumerate().any(is_again) {
+                return usage("--tun-fd names each descriptor once: each is a queue of its own");
+            }
+        }
         let has_station = !matches!(which, Which::Named(Mode::Tun, _));
         let station = match settings.mac {
             Some(_) if !has_station => return Err(no_frames()),
@@ -117,13 +127,14 @@ impl Carrier {
         let device = match &self.which {
             Which::Named(mode, name) => self.create(*mode, name, host, queues),
             Which::Inherited(numbers) => {
-                let inherited = numbers.iter().map(|number| tun::inherited(*number));
-                inherited
+                let queues = numbers.iter().map(|number| inherited(*number));
+                queues
                     .collect::<Result<_, _>>()
                     .and_then(|queues| self.adopt(queues))
             }
             Which::Passed(path) => {
-                tun::received(path, PATIENCE).and_then(|queues| self.adopt(queues))
+                let goes_on = || matches!(signals.try_recv(), Err(TryRecvError::Empty));
+                tun::received(path, PATIENCE, goes_on).and_then(|queues| self.adopt(queues))
             }
             Which::Qemu(path) => return self.connected(path, signals),
         };
@@ -148,22 +159,27 @@ impl Carrier {
     fn connected(&self, path: &Path, signals: &Receiver<i32>) -> Result<Carried, Failure> {
         let name = path.display().to_string();
         let failed = |error: &dyn Display| Failure::Runtime(format!("{name}: {error}"));
-        let listener = UnixListener::bind(path).map_err(|error| failed(&error))?;
+        let usual = QemuConfig::new(self.station.unwrap_or(self.fallback));
+        let config = QemuConfig {
+            mtu: self.mtu.unwrap_or(usual.mtu),
+            ..usual
+        };
+        config
+            .check()
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let listener = UnixListener::bind(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                failed(&"the file is there already: remove it if nobody listens there")
+            }
+            _ => failed(&error),
+        })?;
         // Nobody else is let in, and nothing is left behind.
         let accepted = accept(&listener, signals);
         let _ = std::fs::remove_file(path);
         let Some(socket) = accepted.map_err(|error| failed(&error))? else {
             return Err(failed(&"stopped before anybody connected"));
         };
-        let usual = QemuConfig::new(self.station.unwrap_or(self.fallback));
-        let config = QemuConfig {
-            mtu: self.mtu.unwrap_or(usual.mtu),
-            ..usual
-        };
-        let device = QemuDevice::over(socket, config).map_err(|error| match error {
-            QemuError::Mtu { .. } => Failure::Usage(error.to_string()),
-            _ => failed(&error),
-        })?;
+        let device = QemuDevice::over(socket, config).map_err(|error| failed(&error))?;
         Ok(Carried {
             title: format!("qemu {name}"),
             name,
@@ -197,7 +213,7 @@ impl Carrier {
         }
     }
 
-    fn adopt(&self, queues: Vec<std::os::fd::OwnedFd>) -> Result<TunDevice, TunError> {
+    fn adopt(&self, queues: Vec<OwnedFd>) -> Result<TunDevice, TunError> {
         let usual = PassedConfig::default();
         let config = PassedConfig {
             mtu: self.mtu.unwrap_or(usual.mtu),
@@ -211,6 +227,13 @@ impl Carrier {
 /// What is said where an Ethernet address is for nobody.
 fn no_frames() -> Failure {
     Failure::Usage("--mac needs a device of Ethernet frames: a TUN device has none".to_owned())
+}
+
+/// A descriptor that this process was started with.
+#[allow(unsafe_code)]
+fn inherited(number: i32) -> Result<OwnedFd, TunError> {
+    // SAFETY: this process has opened no TUN device by now, and of what is none the copy is refused before anything else is done with it.
+    unsafe { tun::inherited(number) }
 }
 
 /// The first who connects; none if a signal comes before.

@@ -58,6 +58,19 @@ impl QemuConfig {
     pub const fn new(station: MacAddress) -> QemuConfig {
         QemuConfig { station, mtu: 1500 }
     }
+
+    /// Whether a device can be so.
+    ///
+    /// # Errors
+    /// [`QemuError::Mtu`].
+    pub fn check(&self) -> Result<(), QemuError> {
+        let mtu = self.mtu;
+        if (68..=65_535).contains(&mtu) {
+            Ok(())
+        } else {
+            Err(QemuError::Mtu { mtu })
+        }
+    }
 }
 
 /// One end of a connected stream socket over which frames pass.
@@ -87,10 +100,8 @@ impl QemuDevice {
     /// # Errors
     /// See [`QemuError`].
     pub fn over(socket: impl Into<OwnedFd>, config: QemuConfig) -> Result<QemuDevice, QemuError> {
+        config.check()?;
         let QemuConfig { station, mtu } = config;
-        if !(68..=65_535).contains(&mtu) {
-            return Err(QemuError::Mtu { mtu });
-        }
         let socket = socket.into();
         let flags = fcntl_getfl(&socket).map_err(io::Error::from)?;
         fcntl_setfl(&socket, flags | OFlags::NONBLOCK).map_err(io::Error::from)?;

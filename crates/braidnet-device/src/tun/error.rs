@@ -118,6 +118,14 @@ pub enum TunError {
         /// Another's.
         other: String,
     },
+    /// A descriptor's queue is detached: no packet passes it.
+    #[error(
+        "a queue of {name} that was passed in is detached: whoever opened it attaches it again (TUNSETQUEUE)"
+    )]
+    Detached {
+        /// The device's name.
+        name: String,
+    },
     /// The MTU is out of range.
     #[error(
         "{name} cannot have an MTU of {mtu}: use 68 to 65535 (TAP: 65521), and at least 1280 where it has an IPv6 address"
@@ -241,6 +249,7 @@ mod tests {
                 },
                 "net0 and of net1",
             ),
+            (TunError::Detached { name: name() }, "TUNSETQUEUE"),
             (
                 TunError::Mtu {
                     name: name(),

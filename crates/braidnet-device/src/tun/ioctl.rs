@@ -131,9 +131,15 @@ pub fn attached_address(tun: impl AsFd) -> io::Result<[u8; 6]> {
     hardware_address(tun, "")
 }
 
-/// Another descriptor for the open file behind this number.
-pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+/// Another descriptor for the open file behind this number; neither is left to programs that this one becomes or starts.
+///
+/// # Safety
+/// The open file is not one that a value of this process owns alone.
+pub unsafe fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers, and fails for one that is no descriptor.
+    let marked: c_int = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    checked(marked)?;
+    // SAFETY: as before.
     let copy: c_int = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
     checked(copy)?;
     // SAFETY: the kernel has just made it, and nobody else knows of it.

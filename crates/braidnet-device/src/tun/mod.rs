@@ -155,6 +155,9 @@ impl TunConfig {
 /// What [`create`](TunDevice::create) made disappears when the device, or the last receiver and transmitter it opened
 /// into, is dropped. An adopted device stays then, and gets back the MTU and state it had; an address is removed from it
 /// if it was added here.
+///
+/// Of a device whose descriptors were [passed in](TunDevice::adopt) nothing was set, and nothing is given back but that it offloads no more. It stays as long as whoever
+/// opened it, or anyone else, has a descriptor of it, or if it is persistent.
 pub struct TunDevice {
     attachment: Arc<Attachment>,
     capabilities: Capabilities,
@@ -193,7 +196,8 @@ impl TunDevice {
     ///
     /// # Errors
     /// See [`TunError`]: they are no descriptors of one TUN or TAP device, or the MTU is out of range. Whether it was opened with `IFF_NO_PI` cannot be
-    /// told (`TUNGETIFF` has another meaning for that bit): it must have been, or no packet is understood.
+    /// told (`TUNGETIFF` has another meaning for that bit): it must have been, or no packet is understood. That they are of one device is told by its name: devices of
+    /// one name in two network namespaces look alike, and so do two descriptors of one queue of a device that has several.
     pub fn adopt(queues: Vec<OwnedFd>, config: PassedConfig) -> Result<Self, TunError> {
         let (attachment, mode) = passed::attach(queues)?;
         if !(MTU_MIN..=mode.mtu_max()).contains(&config.mtu) {

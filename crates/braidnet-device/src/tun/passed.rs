@@ -14,10 +14,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The most descriptors that one message carries (`SCM_MAX_FD`).
 const DESCRIPTORS_MAX: usize = 253;
+
+/// How often a wait for descriptors looks whether to go on.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// What is to be known of a device whose descriptors are passed in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,41 +43,73 @@ impl Default for PassedConfig {
     }
 }
 
-/// The descriptor of this number that this process was started with, by another number; the first stays open as long as the process lives.
+/// The descriptor of this number that this process was started with, by another number; the first stays open as long as the process lives, and programs
+/// that it starts have neither.
+///
+/// # Safety
+/// The number is that of a descriptor that no value of this process owns, or of none: one that was open when the process began, and is nobody's.
 ///
 /// # Errors
-/// [`TunError::NoDescriptor`] if there is none.
-pub fn inherited(number: RawFd) -> Result<OwnedFd, TunError> {
-    ioctl::duplicate(number).map_err(|_| TunError::NoDescriptor { number })
+/// [`TunError::NoDescriptor`] if there is none, [`TunError::System`] if there can be no other number for it.
+pub unsafe fn inherited(number: RawFd) -> Result<OwnedFd, TunError> {
+    // SAFETY: the caller says so.
+    let copy = unsafe { ioctl::duplicate(number) };
+    copy.map_err(|error| match error.raw_os_error() {
+        Some(libc::EBADF) => TunError::NoDescriptor { number },
+        _ => TunError::System {
+            name: format!("descriptor {number}"),
+            what: "copying",
+            source: error,
+        },
+    })
 }
 
 /// The descriptors that whoever listens on the Unix stream socket at `path` sends in one message with at least one byte (`SCM_RIGHTS`), at most 253.
+/// Meanwhile it asks, every 50 ms, whether to go on waiting.
 ///
 /// # Errors
-/// [`TunError::NotPassed`], also if nothing comes within `patience`, which is not zero.
-pub fn received(path: &Path, patience: Duration) -> Result<Vec<OwnedFd>, TunError> {
-    take(path, patience).map_err(|source| TunError::NotPassed {
+/// [`TunError::NotPassed`], also if nothing comes within `patience`, or before `goes_on` says no.
+pub fn received(
+    path: &Path,
+    patience: Duration,
+    goes_on: impl FnMut() -> bool,
+) -> Result<Vec<OwnedFd>, TunError> {
+    take(path, patience, goes_on).map_err(|source| TunError::NotPassed {
         path: path.to_owned(),
         source,
     })
 }
 
-fn take(path: &Path, patience: Duration) -> io::Result<Vec<OwnedFd>> {
+fn take(
+    path: &Path,
+    patience: Duration,
+    mut goes_on: impl FnMut() -> bool,
+) -> io::Result<Vec<OwnedFd>> {
+    let until = Instant::now() + patience;
     let socket = UnixStream::connect(path)?;
-    socket.set_read_timeout(Some(patience))?;
+    socket.set_read_timeout(Some(GLANCE))?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut bytes = [IoSliceMut::new(&mut byte)];
-    let received =
-        recvmsg(&socket, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC).map_err(|error| {
-            match error {
-                Errno::AGAIN => io::Error::from(io::ErrorKind::TimedOut),
-                other => other.into(),
+    let received = loop {
+        match recvmsg(&socket, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => break received,
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() >= until => {
+                return Err(io::ErrorKind::TimedOut.into());
             }
-        })?;
+            Err(Errno::AGAIN | Errno::INTR) if goes_on() => {}
+            Err(Errno::AGAIN | Errno::INTR) => {
+                return Err(io::Error::other("stopped before anything came"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    };
+    // There is room for as many as a message carries.
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("more descriptors than a message carries"));
+        return Err(io::Error::other(
+            "this process may not have as many open files as came (`ulimit -n`)",
+        ));
     }
     let rights = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(rights) => Some(rights),
@@ -92,6 +127,9 @@ pub fn attach(queues: Vec<OwnedFd>) -> Result<(Attachment, Mode), TunError> {
     let mut found: Option<(String, i32)> = None;
     for queue in &queues {
         let (name, flags) = ioctl::attached(queue).map_err(TunError::NotATunDescriptor)?;
+        if flags & libc::IFF_DETACH_QUEUE != 0 {
+            return Err(TunError::Detached { name });
+        }
         match &found {
             Some((first, _)) if *first != name => {
                 return Err(TunError::SeveralDevices {
@@ -105,6 +143,13 @@ pub fn attach(queues: Vec<OwnedFd>) -> Result<(Attachment, Mode), TunError> {
     let Some((name, flags)) = found else {
         return Err(TunError::NoDescriptors);
     };
+    // Of a device with one queue, several descriptors are all of that.
+    if queues.len() > 1 && flags & libc::IFF_MULTI_QUEUE == 0 {
+        return Err(TunError::OneQueue {
+            name,
+            queues: queues.len(),
+        });
+    }
     let mode = if flags & libc::IFF_TAP != 0 {
         Mode::Tap
     } else {

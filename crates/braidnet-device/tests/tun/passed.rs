@@ -4,6 +4,7 @@ use crate::system::*;
 use braidnet_device::Device;
 use braidnet_device::tun::{Mode, PassedConfig, TunDevice, TunError, inherited, received};
 use braidnet_message::Run;
+use rustix::io::FdFlags;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -50,7 +51,11 @@ fn an_open_device_is_taken_over_with_what_it_is() {
             if !set_up(name) {
                 return;
             }
-            let copy = inherited(opened.as_raw_fd()).expect("it is open");
+            // SAFETY: it is not closed before it is copied, and nothing else is done with it.
+            let copy = unsafe { inherited(opened.as_raw_fd()) }.expect("it is open");
+            assert!(
+                rustix::io::fcntl_getfd(&opened).is_ok_and(|set| set.contains(FdFlags::CLOEXEC))
+            );
             drop(opened);
             let device = adopt(vec![copy]).expect("a TUN device");
             assert_eq!((device.name(), device.is_adopted()), (name, true));
@@ -90,19 +95,22 @@ fn descriptors_come_over_a_unix_socket() {
                 sendmsg(&socket, &bytes, &mut control, SendFlags::empty()).expect("it is sent");
                 let _ = (&socket).read(&mut [0]);
             });
-            received(&path, PATIENCE)
+            received(&path, PATIENCE, || true)
         });
         let device = adopt(passing.expect("they came")).expect("two queues of one device");
         assert_eq!((device.name(), device.capabilities().queues), ("sent0", 2));
         drop(device);
 
-        let nobody = received(&path, SHORTLY).map(drop);
+        let nobody = received(&path, SHORTLY, || true).map(drop);
         assert!(
             matches!(&nobody, Err(TunError::NotPassed { source, .. }) if source.kind() == io::ErrorKind::TimedOut),
             "{nobody:?}"
         );
+        let stopped = received(&path, PATIENCE, || false).map(drop);
+        let error = stopped.expect_err("nobody sends").to_string();
+        assert!(error.contains("stopped before anything came"), "{error}");
         std::fs::remove_file(&path).expect("it is there");
-        let nowhere = received(&path, SHORTLY).map(drop);
+        let nowhere = received(&path, SHORTLY, || true).map(drop);
         assert!(matches!(nowhere, Err(TunError::NotPassed { .. })));
     });
 }
@@ -110,7 +118,8 @@ fn descriptors_come_over_a_unix_socket() {
 #[test]
 fn what_is_no_devices_descriptor_is_refused_by_name() {
     in_namespace("not passed", || {
-        let none = inherited(9999).map(drop);
+        // SAFETY: no descriptor has that number.
+        let none = unsafe { inherited(9999) }.map(drop);
         assert!(matches!(none, Err(TunError::NoDescriptor { number: 9999 })));
         let refused = |queues| adopt(queues).map(drop).expect_err("it cannot be");
         assert!(matches!(refused(vec![]), TunError::NoDescriptors));
@@ -122,6 +131,13 @@ fn what_is_no_devices_descriptor_is_refused_by_name() {
         let two = ["a0", "b0"].map(|name| system_device(name, libc::IFF_TUN, false));
         let error = refused(two.into());
         assert!(matches!(error, TunError::SeveralDevices { .. }), "{error}");
+        let one = system_device("e0", libc::IFF_TUN, false);
+        let again = one.try_clone().expect("a descriptor");
+        let error = refused(vec![one, again]);
+        assert!(
+            matches!(error, TunError::OneQueue { queues: 2, .. }),
+            "{error}"
+        );
         let long = TunDevice::adopt(
             vec![system_device("d0", libc::IFF_TUN, false)],
             PassedConfig {

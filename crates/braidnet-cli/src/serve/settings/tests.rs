@@ -157,6 +157,14 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "--tun-fd 3 --tun-fd 4 --queues 2 --processors 2 --address 10.77.0.2",
             "a queue for each descriptor",
         ),
+        (
+            "--tun-fd 3 --tun-fd 4 --tun-fd 3 --address 10.77.0.2",
+            "each descriptor once",
+        ),
+        (
+            "--qemu /run/net --offload on --address 10.77.0.2",
+            "nothing to offload",
+        ),
         ("--tun bn0 --address 10.77.0.2 --batch 0", "--batch"),
         ("--tun bn0 --address 10.77.0.2 --memory 1M", "16M"),
         (
