@@ -14,12 +14,21 @@ pub(crate) const BUDGET: usize = 256;
 pub(crate) fn carry<P: Processor>(mut processor: P, mut member: Member, idle: Idle) -> P {
     let clock = Clock::shared();
     let mut patience = Patience::new(idle);
+    let mut due = Instant::MAX;
     processor.begin();
     while member.brake.boundary() {
         let now = Instant::from_nanos(clock.now_nanos());
         match processor.turn(now, BUDGET) {
             Next::Again => patience.on_work(now),
             next => {
+                // What a timer did is work as well.
+                if due <= now {
+                    patience.on_work(now);
+                }
+                due = match next {
+                    Next::At(at) => at,
+                    _ => Instant::MAX,
+                };
                 if !patience.lingers(now) {
                     processor.rest();
                     sleep(&processor, &mut member, next, now);

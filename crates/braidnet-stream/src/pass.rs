@@ -226,7 +226,7 @@ impl Pass {
     /// What others wait for comes first, the peer among them: all that may lead into a core, what goes down, then the device, and what is to go back to other
     /// processors. The order-free work above the cores, on which most time goes, comes last.
     ///
-    /// What is due enters its bucket once in this, behind all that has come: where the processor was away for a while, what a timer waits for
+    /// What is due enters its bucket once in this, behind what this turn has taken: where the processor was away for a while, what a timer waits for
     /// may lie in the device, and came in time.
     #[inline]
     pub(crate) fn run(

@@ -127,11 +127,11 @@ impl Congestion {
     }
 
     /// Full segments have so few bytes from now on. What did not fit is sent again. That is no congestion, so the window comes back to where it was
-    /// in slow start; but all of it is not to leave at once (RFC 1191 §6.5).
+    /// in slow start; but all of it is not to leave at once (RFC 1191 §6.5), and no more than before.
     pub(crate) fn shorten(&mut self, smss: u32) {
         self.before = None;
         self.window.ssthresh = self.window.cwnd.max(2 * smss);
-        self.window.cwnd = initial_window(smss);
+        self.window.cwnd = initial_window(smss).min(self.window.cwnd);
         self.window.smss = smss;
     }
 
