@@ -58,11 +58,7 @@ impl<P: Payload> Tcb<P> {
             return Ok(());
         }
         if !segment.header.has(TcpHeader::HAS_TIMESTAMPS) {
-            // A peer that has restarted may ask without, and is to be challenged (RFC 5961 §4.2).
-            return match segment.has(TcpFlags::SYN) {
-                true => Ok(()),
-                false => Err(DropReason::MissingTimestamp),
-            };
+            return Err(DropReason::MissingTimestamp);
         }
         if self.receiver.is_timestamp_old(now, segment.header.ts_value) {
             // It was overtaken by itself sent again: the peer is to know that it waited too short a time.
