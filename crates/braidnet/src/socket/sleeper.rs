@@ -1,7 +1,7 @@
 //! A thread that waits as a task does: its waker unparks it.
 
 use braidnet_sync::parker::{Parker, Unparker};
-use braidnet_sync::primitives::{AtomicBool, Ordering, thread_local};
+use braidnet_sync::primitives::{AtomicBool, Ordering};
 use core::cell::RefCell;
 use core::task::Waker;
 use std::sync::Arc;
