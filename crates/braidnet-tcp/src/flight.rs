@@ -44,6 +44,15 @@ pub(crate) struct Departed {
     pub(crate) end: SeqNumber,
 }
 
+/// What a look for what is overdue has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Overdue {
+    /// For how long to wait until the last of those is that are not yet, in nanoseconds, if there are such.
+    pub(crate) wait: Option<u64>,
+    /// Of what is lost now and had been sent again already, when the last left.
+    pub(crate) sent_again: Option<Instant>,
+}
+
 /// What one acknowledgment has newly told of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delivery {
@@ -391,15 +400,9 @@ impl Flight {
         self.lose(self.pieces.len(), |_| true);
     }
 
-    /// What left before `newest` is lost if it left `within` nanoseconds ago or earlier (RFC 8985 §6.2, step 5). For how long to
-    /// wait until the last of the others is, if there are others.
-    pub(crate) fn lose_overdue(
-        &mut self,
-        now: Instant,
-        newest: Departed,
-        within: u64,
-    ) -> Option<u64> {
-        let mut wait = None;
+    /// What left before `newest` is lost if it left `within` nanoseconds ago or earlier (RFC 8985 §6.2, step 5).
+    pub(crate) fn lose_overdue(&mut self, now: Instant, newest: Departed, within: u64) -> Overdue {
+        let mut overdue = Overdue::default();
         let mut any = false;
         let mut looked_at = 0;
         for piece in &self.pieces {
@@ -416,10 +419,13 @@ impl Flight {
                 continue;
             }
             let age = now.nanos().saturating_sub(piece.sent.nanos());
-            if age >= within {
-                any = true;
-            } else {
-                wait = wait.max(Some(within - age));
+            if age < within {
+                overdue.wait = overdue.wait.max(Some(within - age));
+                continue;
+            }
+            any = true;
+            if piece.again {
+                overdue.sent_again = overdue.sent_again.max(Some(piece.sent));
             }
         }
         if any {
@@ -432,7 +438,7 @@ impl Flight {
                     && now.nanos().saturating_sub(piece.sent.nanos()) >= within
             });
         }
-        wait
+        overdue
     }
 
     /// Marks as lost what flies in the first `count` pieces and `is_lost`.

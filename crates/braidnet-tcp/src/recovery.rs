@@ -61,6 +61,8 @@ pub(crate) struct Recovery {
     pub(crate) by_sack: bool,
     /// Losses are found by time.
     by_time: bool,
+    /// When the window was last cut for a loss.
+    cut_at: Instant,
     /// DupAcks (RFC 6675 §2).
     dup_acks: u32,
     /// Bytes that duplicate ACKs say have left the network (without SACK).
@@ -179,7 +181,7 @@ impl Sender {
         // A count that comes late is an old one (RFC 9768 §3.2.2.2).
         ack.marked &= news || self.marks.are_repeated();
         if ack.marked {
-            self.heed_mark(moved);
+            self.heed_mark(now, moved);
         }
         if moved > 0 {
             self.on_new_ack(now, moved, ack);
@@ -345,14 +347,19 @@ impl Sender {
             false => None,
         };
         if !self.is_recovering() && self.flight.lost() > 0 {
-            self.enter_fast_recovery(sack, probe);
+            self.enter_fast_recovery(now, sack, probe);
         } else if self.is_spared_in_vain() {
-            self.cut_after_all();
+            self.cut_after_all(now);
         }
     }
 
     /// What is lost is to be repaired; the window is cut for it unless it is a probe of the path, and nothing else.
-    fn enter_fast_recovery(&mut self, sack: bool, probe: Option<(SeqNumber, SeqNumber)>) {
+    fn enter_fast_recovery(
+        &mut self,
+        now: Instant,
+        sack: bool,
+        probe: Option<(SeqNumber, SeqNumber)>,
+    ) {
         let flight_size = self.flight_size();
         if let Some(range) = probe {
             // RFC 4821 §7.5. Nothing is in doubt: the probe's length was.
@@ -371,6 +378,7 @@ impl Sender {
         }
         let recovery = &mut self.recovery;
         recovery.phase = Phase::Fast;
+        recovery.cut_at = now;
         recovery.point = self.snd_nxt;
         recovery.forced = true;
         recovery.rescued = false;
@@ -383,15 +391,34 @@ impl Sender {
     }
 
     /// Not only a probe is lost: the window is cut in the midst of recovery.
-    fn cut_after_all(&mut self) {
+    fn cut_after_all(&mut self, now: Instant) {
         let Some(spared) = self.recovery.spared.take() else {
             return;
         };
         self.congestion.resume(spared.window);
-        let flight_size = self.flight_size();
-        self.congestion.on_loss(flight_size);
+        self.cut(now, self.flight_size());
+    }
+
+    /// What fast recovery has sent again, last at `sent`, is lost, too, which only time tells of. If it left since the window was cut, that is
+    /// a second sign of congestion (RFC 5681 §4.3, RFC 8985 §3.4): the window that the recovery leads to is cut once more.
+    fn on_lost_again(&mut self, now: Instant, sent: Instant) {
+        // Where the clock has moved by less, nobody knows which of two left first.
+        let passed = now.nanos().saturating_sub(sent.nanos());
+        let certain = sent >= self.recovery.cut_at && passed > self.rtt.granularity();
+        // A model counts what is lost itself, and the loss of a probe of the path is no sign yet.
+        let tells = !self.modelled && self.recovery.spared.is_none();
+        if certain && tells && self.recovery.phase == Phase::Fast {
+            self.congestion.end_reduction();
+            self.cut(now, self.pipe());
+        }
+    }
+
+    /// Cuts the window in the midst of fast recovery, with so much in flight.
+    fn cut(&mut self, now: Instant, in_flight: u32) {
+        self.congestion.on_loss(self.flight_size());
         self.note_cut();
-        self.recovery.reduction = Reduction::begin(flight_size);
+        self.recovery.cut_at = now;
+        self.recovery.reduction = Reduction::begin(in_flight);
         if self.recovery.by_sack && !self.modelled {
             self.congestion.reduce_to(self.flight.flying());
         }

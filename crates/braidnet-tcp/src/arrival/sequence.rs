@@ -48,7 +48,8 @@ impl<P: Payload> Tcb<P> {
         Err(DropReason::OtherEcnSetup)
     }
 
-    /// RFC 7323 §5.3 R1, and §3.2: a segment without the timestamp that was agreed on.
+    /// RFC 7323 §5.3 R1, and §3.2: a segment without the timestamp that was agreed on. A SYN without it is answered as any other (RFC
+    /// 5961 §4.2): its sender may have restarted as one that has none.
     pub(super) fn check_timestamps(
         &mut self,
         now: Instant,
@@ -58,6 +59,7 @@ impl<P: Payload> Tcb<P> {
             return Ok(());
         }
         if !segment.header.has(TcpHeader::HAS_TIMESTAMPS) {
+            self.check_syn(now, segment)?;
             return Err(DropReason::MissingTimestamp);
         }
         if self.receiver.is_timestamp_old(now, segment.header.ts_value) {

@@ -458,6 +458,9 @@ mod timestamps {
                 1,
             ),
             (segment(ACK, 0, 0, 5), Some(MissingTimestamp), 0),
+            // Who has restarted without them is to hear of it (RFC 5961 §4.2).
+            (segment(SYN, 0, 0, 0), Some(SynOnConnection), 1),
+            (segment(SYN, -9000, 0, 0), Some(SynOnConnection), 1),
             // A RST needs none (§5.2).
             (segment(RST, 0, 0, 0), None, 0),
         ];

@@ -103,12 +103,16 @@ fn overdue_is_what_left_before_the_newest_that_arrived() {
     };
     // Segment five left last of those that arrived; the round trip took 20 ms.
     let mut flight = arrived(&[(50, 60)]);
+    let nothing = Overdue::default();
     assert_eq!(
         flight.lose_overdue(at(125), newest, 25_000_000),
-        Some(4_000_000)
+        Overdue {
+            wait: Some(4_000_000),
+            sent_again: None
+        }
     );
     assert_eq!(flight.lost(), 10, "what left at 100");
-    assert_eq!(flight.lose_overdue(at(129), newest, 25_000_000), None);
+    assert_eq!(flight.lose_overdue(at(129), newest, 25_000_000), nothing);
     assert_eq!(
         (flight.lost(), flight.flying()),
         (50, 40),
@@ -116,13 +120,19 @@ fn overdue_is_what_left_before_the_newest_that_arrived() {
     );
     // Sent again, it is overdue only once something that left after it arrives.
     flight.depart_again(seq(0), seq(10), at(130));
-    assert_eq!(flight.lose_overdue(at(500), newest, 25_000_000), None);
+    assert_eq!(flight.lose_overdue(at(500), newest, 25_000_000), nothing);
     assert_eq!(flight.lost(), 40);
     let newest = Departed {
         at: at(131),
         end: seq(20),
     };
-    assert_eq!(flight.lose_overdue(at(500), newest, 25_000_000), None);
+    assert_eq!(
+        flight.lose_overdue(at(500), newest, 25_000_000),
+        Overdue {
+            wait: None,
+            sent_again: Some(at(130))
+        }
+    );
     assert_eq!(flight.lost(), 90);
 }
 

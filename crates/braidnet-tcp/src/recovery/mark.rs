@@ -8,6 +8,7 @@ use super::{Phase, Reduction};
 use crate::sender::Sender;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::TcpHeader;
+use braidnet_wire::time::Instant;
 
 /// How a sender deals with marks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +64,7 @@ impl Sender {
     }
 
     /// An acknowledgment tells of marks; it has moved SND.UNA by `moved`.
-    pub(super) fn heed_mark(&mut self, moved: u32) {
+    pub(super) fn heed_mark(&mut self, now: Instant, moved: u32) {
         if !self.marks.heeds {
             return;
         }
@@ -71,7 +72,7 @@ impl Sender {
         self.congestion.forget();
         if self.recovery.spared.is_some() {
             // It was not cut for what is being repaired.
-            return self.cut_after_all();
+            return self.cut_after_all(now);
         }
         if self.recovery.phase == Phase::Marked && self.marks.heeded.is_none() {
             // More than that window is acknowledged, and this tells of another.

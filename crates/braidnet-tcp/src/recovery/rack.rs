@@ -155,7 +155,11 @@ impl Sender {
             return;
         };
         let within = self.overdue_after();
-        if let Some(wait) = self.flight.lose_overdue(now, newest, within)
+        let overdue = self.flight.lose_overdue(now, newest, within);
+        if let Some(sent) = overdue.sent_again {
+            self.on_lost_again(now, sent);
+        }
+        if let Some(wait) = overdue.wait
             && let at = Timer::after(now, wait)
             && self.snd_wnd > 0
             && (self.awaited != Awaited::Timeout || at.earliest(self.retransmit) == at)

@@ -127,6 +127,28 @@ fn what_was_sent_again_and_is_lost_again_needs_no_timeout() {
     );
 }
 
+/// RFC 5681 §4.3, RFC 8985 §3.4: a second sign of congestion, and a third where that is lost as well.
+#[test]
+fn each_loss_of_what_was_sent_again_cuts_the_window_again() {
+    let mut host = in_flight(&config(), 10);
+    wait(&mut host, 40);
+    host.arrive(&sack(0, &[(1000, 10_000)]));
+    host.end.send(&[0; 20_000]);
+    let mut next = 10_000;
+    for ssthresh in [5000, 2500, 2000] {
+        assert_eq!(host.end.tcb.status().ssthresh, ssthresh);
+        let sent = starts(&host.sent());
+        assert_eq!(sent[0], 0);
+        next = sent.iter().map(|start| start + 1000).fold(next, i32::max);
+        wait(&mut host, 40);
+        // What left with it has arrived. Told a second time, it is no further sign.
+        for _ in 0..2 {
+            host.arrive(&sack(0, &[(1000, next)]));
+        }
+    }
+    assert!(host.end.tcb.status().is_recovering());
+}
+
 #[test]
 fn reports_of_duplicates_widen_the_window() {
     // §6.2 step 4, in quarters of the round trip: with each round that sees a D-SACK.
