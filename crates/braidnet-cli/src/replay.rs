@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::serve::values::Prefixed;
+use crate::serve::values::{Prefixed, Span};
 use crate::tunnel::{End, Signalled};
 use braidnet::device::Device;
 use braidnet::device::capture::Direction;
@@ -42,6 +42,9 @@ pub struct Replay {
     /// So many times as fast as it was recorded, such as 2 or 0.5, or as fast as it goes: max
     #[arg(long, value_name = "N|max", default_value = "1")]
     speed: Speed,
+    /// How late packets may leave, none early: what falls due within this leaves together, and costs one wake-up; 0ns: each by itself
+    #[arg(long, value_name = "TIME", default_value = "100us")]
+    slack: Span,
     /// Send only what was recorded as sent, or as received
     #[arg(long, value_name = "sent|received")]
     only: Option<Way>,
@@ -85,6 +88,7 @@ impl Replay {
         };
         let Speed(pace) = self.speed;
         let replay = Replaying::new(recording, queue.transmitter, medium, pace);
+        let replay = replay.with_slack(self.slack.0);
         let mut replay = match self.only {
             None => replay,
             Some(Way::Sent) => replay.only(Direction::Outbound),

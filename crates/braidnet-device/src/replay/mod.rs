@@ -21,6 +21,11 @@
 //! # }
 //! ```
 //!
+//! # How late
+//!
+//! No packet leaves early. Each may leave up to a stated slack late, 100 µs unless [`Replay::with_slack`] says otherwise: what falls due within it leaves together, for one
+//! wake-up. At tens of thousands of packets a second a timer for each costs more than sending them.
+//!
 //! # What it refuses
 //!
 //! Packets are sent as they were, none is answered and nothing waits for an answer: this is no second end of a connection. What only
@@ -49,6 +54,8 @@ const BATCH: usize = 64;
 const LOOKS: usize = 4 * BATCH;
 /// How long after the device was full it is offered more.
 const RETRY: Duration = Duration::from_micros(200);
+/// How late packets may leave, unless it is set otherwise.
+const SLACK: Duration = Duration::from_micros(100);
 /// Memory for packets on their way into the device.
 const MEMORY_BYTES: usize = 16 << 20;
 
@@ -76,6 +83,7 @@ pub struct Replay {
     transmitter: Box<dyn Transmitter>,
     medium: Medium,
     pace: Pace,
+    slack: Duration,
     only: Option<Direction>,
     pool: Pool,
     run: Run,
@@ -99,6 +107,7 @@ impl Replay {
             transmitter,
             medium,
             pace,
+            slack: SLACK,
             only: None,
             pool: Pool::new(&Arena::new(MEMORY_BYTES)),
             run: Run::with_capacity(BATCH),
@@ -106,6 +115,13 @@ impl Replay {
             begun: None,
             skipped: Default::default(),
         }
+    }
+
+    /// Packets may leave so much late, and then leave together: 100 µs unless this says otherwise. With none each has a wake-up of its own.
+    ///
+    /// The system adds what it takes to wake a thread, and after a pause up to a thousandth of that.
+    pub fn with_slack(self, slack: Duration) -> Replay {
+        Replay { slack, ..self }
     }
 
     /// Sends only what was recorded as having gone this way. What has no direction recorded is sent.
@@ -116,7 +132,7 @@ impl Replay {
         }
     }
 
-    /// Sends what is due, at most a batch, without waiting; says when to go on.
+    /// Sends what is due, at most a batch, without waiting; says when to go on: when the next packet has to leave, its slack over.
     ///
     /// # Errors
     ///
@@ -156,7 +172,7 @@ impl Replay {
         let due = self.due(now, &record);
         if due > now {
             self.next = Some(record);
-            return Ok(Step::At(due));
+            return Ok(Step::At(due + self.slack));
         }
         let other = self
             .only
@@ -200,7 +216,7 @@ impl Replay {
     ///
     /// See [`ReplayError`].
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<bool, ReplayError> {
-        // Without it packets leave some 50 us late: that is no reason not to start.
+        // The slack is stated, and the thread's own, some 50 us, is not to come on top of it. Without this it does: that is no reason not to start.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let clock = Clock::shared();
         let now = || Instant::from_nanos(clock.now_nanos());

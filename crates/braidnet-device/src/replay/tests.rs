@@ -347,10 +347,8 @@ fn replay(file: Vec<u8>, pace: Pace, depth: usize) -> (Replay, QueuePair) {
     let (near, far) = memory::wire(Capabilities::ip(1500), depth);
     let recording = Recording::new(io::Cursor::new(file)).unwrap();
     let transmitter = open(near).transmitter;
-    (
-        Replay::new(recording, transmitter, Medium::Ip, pace),
-        open(far),
-    )
+    let replay = Replay::new(recording, transmitter, Medium::Ip, pace);
+    (replay.with_slack(Duration::ZERO), open(far))
 }
 
 fn arrived(from: &mut dyn Receiver, pool: &mut Pool) -> Vec<u8> {
@@ -389,6 +387,22 @@ fn packets_keep_their_distance_or_a_part_of_it() {
         assert_eq!(arrived(&mut *far.receiver, &mut pool), [3]);
         assert_eq!(replay.counters().packets, 4);
     }
+}
+
+#[test]
+fn what_falls_due_within_the_slack_leaves_together_and_nothing_early() {
+    let (replay, mut far) = replay(captured(7, 0), Pace::Recorded(1.0), 16);
+    let mut replay = replay.with_slack(Duration::from_millis(25));
+    let mut pool = pool();
+    // They are due every 10 ms from here on.
+    assert_eq!(replay.turn(millis(1000)).unwrap(), Step::At(millis(1035)));
+    assert_eq!(arrived(&mut *far.receiver, &mut pool), [0]);
+    assert_eq!(replay.turn(millis(1009)).unwrap(), Step::At(millis(1035)));
+    assert_eq!(arrived(&mut *far.receiver, &mut pool), []);
+    assert_eq!(replay.turn(millis(1035)).unwrap(), Step::At(millis(1065)));
+    assert_eq!(arrived(&mut *far.receiver, &mut pool), [1, 2, 3]);
+    assert_eq!(replay.turn(millis(1065)).unwrap(), Step::Done);
+    assert_eq!(arrived(&mut *far.receiver, &mut pool), [4, 5, 6]);
 }
 
 #[test]
