@@ -187,9 +187,8 @@ struct MeteredReceiver {
 impl Receiver for MeteredReceiver {
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
         let count = self.inner.receive(pool, into, max);
-        if count > 0 {
-            self.board.publish(&self.inner.counters());
-        }
+        // Also where all was dropped, or the end has come.
+        self.board.publish(&self.inner.counters());
         count
     }
 
