@@ -12,8 +12,10 @@ pub enum DropReason {
     ReceiveOffloadMalformed,
     /// There was no buffer for what arrived in many segments at once.
     ReceiveNoBuffer,
-    /// The length in front of a frame of a stream is none that a frame has, or the stream ended in the middle of one.
+    /// A frame of a stream has no bytes, or the stream ended in the middle of one.
     ReceiveFramingMalformed,
+    /// The length in front of a frame of a stream is more than any frame has: the peer speaks another protocol, or is lost in its own stream. It is the device's end.
+    ReceiveFramingLost,
     /// What was to leave is longer than the device's MTU and link header allow.
     TransmitOversize,
     /// What was to leave is empty.
@@ -26,7 +28,7 @@ pub enum DropReason {
     DeviceGone,
     /// The system refused the packet for a reason that has no name here.
     TransmitRefused,
-    /// The socket had no room: the peer does not read as fast as this side sends.
+    /// As many packets as may be wait for room in the socket: the peer does not read as fast as this side sends.
     TransmitFull,
     /// An [impairment](crate::impair) lost it, by itself.
     ImpairedLost,
@@ -42,11 +44,12 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 16] = [
+    pub const ALL: [DropReason; 17] = [
         DropReason::ReceiveOversize,
         DropReason::ReceiveOffloadMalformed,
         DropReason::ReceiveNoBuffer,
         DropReason::ReceiveFramingMalformed,
+        DropReason::ReceiveFramingLost,
         DropReason::TransmitOversize,
         DropReason::TransmitEmpty,
         DropReason::TransmitMalformed,
@@ -68,6 +71,7 @@ impl DropReason {
             DropReason::ReceiveOffloadMalformed => "receive-offload-malformed",
             DropReason::ReceiveNoBuffer => "receive-no-buffer",
             DropReason::ReceiveFramingMalformed => "receive-framing-malformed",
+            DropReason::ReceiveFramingLost => "receive-framing-lost",
             DropReason::TransmitOversize => "transmit-oversize",
             DropReason::TransmitEmpty => "transmit-empty",
             DropReason::TransmitMalformed => "transmit-malformed",

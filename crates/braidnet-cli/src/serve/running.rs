@@ -6,7 +6,8 @@ use super::settings::{Setup, What};
 use crate::failure::Failure;
 use braidnet::device::capture::Capture;
 use braidnet::device::impair::Impairment;
-use braidnet::device::{Capabilities, Device};
+use braidnet::device::qemu::FRAME_MAX;
+use braidnet::device::{Capabilities, Device, DropReason};
 use braidnet::tcp::Setting;
 use braidnet::{Server, ServerBuilder, StackConfig, StackError};
 use braidnet_service::http::{FileThreads, Files};
@@ -127,13 +128,26 @@ impl Serving {
                 return Ok(());
             }
             if self.server.is_gone() {
-                return Err(Failure::Runtime(format!(
-                    "{} was removed while it was in use, or its peer has left: start again to make it anew",
-                    self.device_name
-                )));
+                return Err(self.gone());
             }
             status.show(&self.server, &self.meter);
         }
+    }
+
+    /// What became of the device.
+    fn gone(&self) -> Failure {
+        let name = &self.device_name;
+        let received = self.meter.received();
+        let is_lost =
+            (received.drops()).any(|(reason, _)| reason == DropReason::ReceiveFramingLost);
+        Failure::Runtime(match is_lost {
+            true => format!(
+                "{name}: its peer sent a length that no frame has, more than {FRAME_MAX} bytes, and was cut off: it does not frame as qemu does, or has lost its place"
+            ),
+            false => format!(
+                "{name} was removed while it was in use, or its peer has left: start again to make it anew"
+            ),
+        })
     }
 
     /// Lets connections finish for a while, resets the rest, and takes everything down. A second signal cuts it short.

@@ -78,10 +78,8 @@ fn ping() -> Vec<u8> {
     [&STATION[..], &OURS, &[8, 0], &header, &icmp].concat()
 }
 
-#[test]
-fn frames_over_a_socket_are_answered_until_the_peer_leaves() {
-    let scratch = Scratch::new("qemu");
-    let path = scratch.0.join("net");
+/// A server, and its peer.
+fn launch(path: &Path) -> (Server, UnixStream) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_braidnet"));
     command.args([
         "serve",
@@ -91,12 +89,19 @@ fn frames_over_a_socket_are_answered_until_the_peer_leaves() {
         "7",
         "--qemu",
     ]);
-    command.arg(&path);
-    let (server, mut peer) = std::thread::scope(|scope| {
-        let peer = scope.spawn(|| connect(&path));
+    command.arg(path);
+    std::thread::scope(|scope| {
+        let peer = scope.spawn(|| connect(path));
         let server = Server::launch(command);
         (server, peer.join().expect("no panic"))
-    });
+    })
+}
+
+#[test]
+fn frames_over_a_socket_are_answered_until_the_peer_leaves() {
+    let scratch = Scratch::new("qemu");
+    let path = scratch.0.join("net");
+    let (server, mut peer) = launch(&path);
     assert!(!path.exists(), "nobody else is let in");
     assert!(server.greeting.contains("qemu "), "{}", server.greeting);
     send(&mut peer, &arp());
@@ -111,6 +116,22 @@ fn frames_over_a_socket_are_answered_until_the_peer_leaves() {
     let ended = server.wait();
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.errors.contains("its peer has left"), "{ended:?}");
+}
+
+#[test]
+fn a_peer_that_speaks_something_else_is_cut_off_and_told_of() {
+    let scratch = Scratch::new("qemu-lost");
+    let (server, mut peer) = launch(&scratch.0.join("net"));
+    peer.write_all(b"GET / HTTP/1.1\r\n\r\n")
+        .expect("it listens");
+    let ended = server.wait();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let said = "sent a length that no frame has, more than 69632 bytes";
+    assert!(ended.errors.contains(said), "{ended:?}");
+    let counted = "1  device.receive-framing-lost";
+    assert!(ended.report.contains(counted), "{ended:?}");
+    // What the server had sent may lie there, and then the end.
+    peer.read_to_end(&mut Vec::new()).expect("it has ended");
 }
 
 #[test]

@@ -18,12 +18,13 @@
 //!
 //! A frame that is longer than the MTU allows is skipped and counted, [`DropReason::ReceiveOversize`](crate::DropReason::ReceiveOversize), and so is one of no bytes,
 //! [`DropReason::ReceiveFramingMalformed`](crate::DropReason::ReceiveFramingMalformed). A length that no frame of qemu's has, more than [`FRAME_MAX`], says that this is another protocol, or that
-//! the peer is lost in its own stream: nothing behind it is looked at, the socket is shut down, and the device is gone.
+//! the peer is lost in its own stream: that is counted, [`DropReason::ReceiveFramingLost`](crate::DropReason::ReceiveFramingLost), nothing behind it is looked at, the socket
+//! is shut down, and the device is gone.
 //!
 //! # When the peer does not read
 //!
-//! What finds no room in the socket is dropped and counted, [`DropReason::TransmitFull`](crate::DropReason::TransmitFull), as on a wire. A frame that the socket took a part
-//! of is finished when there is room again, before any other.
+//! What finds no room in the socket waits, up to [`QemuConfig::queue_packets`] frames, and leaves as there is room; whoever sleeps on the receiver's descriptor is woken for
+//! that, too, and goes on receiving meanwhile. What comes beyond that is dropped and counted, [`DropReason::TransmitFull`](crate::DropReason::TransmitFull).
 
 mod receiver;
 mod transmitter;
@@ -51,12 +52,18 @@ pub struct QemuConfig {
     pub station: MacAddress,
     /// Longest IP packet in bytes, 68 to 65535.
     pub mtu: usize,
+    /// Frames that may wait for room in the socket; 0 counts as 1. They hold buffers of the stack's meanwhile.
+    pub queue_packets: usize,
 }
 
 impl QemuConfig {
-    /// This address, and an MTU of 1500.
+    /// This address, an MTU of 1500, and 2048 frames that may wait.
     pub const fn new(station: MacAddress) -> QemuConfig {
-        QemuConfig { station, mtu: 1500 }
+        QemuConfig {
+            station,
+            mtu: 1500,
+            queue_packets: 2048,
+        }
     }
 
     /// Whether a device can be so.
@@ -101,7 +108,11 @@ impl QemuDevice {
     /// See [`QemuError`].
     pub fn over(socket: impl Into<OwnedFd>, config: QemuConfig) -> Result<QemuDevice, QemuError> {
         config.check()?;
-        let QemuConfig { station, mtu } = config;
+        let QemuConfig {
+            station,
+            mtu,
+            queue_packets,
+        } = config;
         let socket = socket.into();
         let flags = fcntl_getfl(&socket).map_err(io::Error::from)?;
         fcntl_setfl(&socket, flags | OFlags::NONBLOCK).map_err(io::Error::from)?;
@@ -109,7 +120,7 @@ impl QemuDevice {
         let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
         let capabilities = Capabilities::ethernet(station, mtu);
         Ok(QemuDevice {
-            way: Arc::new(Way::new(socket, capabilities.packet_max())?),
+            way: Arc::new(Way::new(socket, queue_packets.max(1))?),
             capabilities,
         })
     }

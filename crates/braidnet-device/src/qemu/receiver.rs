@@ -1,6 +1,6 @@
 //! The way in: a stream that is read ahead, and cut into frames.
 
-use super::way::Way;
+use super::way::{Sent, Way};
 use super::{FRAME_MAX, LENGTH_LEN};
 use crate::{Counters, DropReason, RECEIVE_HEADROOM, Receiver};
 use braidnet_message::{Pool, Run};
@@ -97,9 +97,12 @@ impl QemuReceiver {
 
 impl Receiver for QemuReceiver {
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
-        // What began to leave, leaves as soon as it can, also if nothing else is sent.
-        if let Some(mut turn) = self.way.try_turn() {
-            turn.go_on();
+        // What waits to leave leaves as soon as it can, also if nothing else is sent.
+        if let Some(mut turn) = self.way.try_turn()
+            && let Sent::Gone(frames) = turn.send()
+        {
+            self.counters
+                .count_drops(DropReason::DeviceGone, frames as u64);
         }
         let (mut taken, mut looked_at, mut has_read) = (0, 0, false);
         while looked_at < max && !self.gone {
@@ -130,7 +133,9 @@ impl Receiver for QemuReceiver {
                     has_read = true;
                 }
                 Front::Absurd => {
-                    self.end_of_stream();
+                    self.counters.count_drop(DropReason::ReceiveFramingLost);
+                    self.gone = true;
+                    self.start = self.end;
                     self.way.shut_down();
                 }
             }

@@ -25,17 +25,22 @@ impl End {
 
 /// The device, and the peer's end of its socket.
 fn pair() -> (End, UnixStream) {
-    pair_of(1500)
+    pair_of(1500, 4096)
 }
 
-fn pair_of(mtu: usize) -> (End, UnixStream) {
+fn pair_of(mtu: usize, queue_packets: usize) -> (End, UnixStream) {
     let (ours, peers) = UnixStream::pair().unwrap();
     set_socket_send_buffer_size(&ours, 4096).unwrap();
+    (end_over(ours, mtu, queue_packets), peers)
+}
+
+fn end_over(socket: UnixStream, mtu: usize, queue_packets: usize) -> End {
     let device = QemuDevice::over(
-        ours,
+        socket,
         QemuConfig {
+            station: STATION,
             mtu,
-            ..QemuConfig::new(STATION)
+            queue_packets,
         },
     )
     .unwrap();
@@ -44,12 +49,11 @@ fn pair_of(mtu: usize) -> (End, UnixStream) {
         transmitter,
     } = Box::new(device).open().unwrap().remove(0);
     let pool = Pool::new(&Arena::new(16 << 20));
-    let end = End {
+    End {
         receiver,
         transmitter,
         pool,
-    };
-    (end, peers)
+    }
 }
 
 fn framed(frame: &[u8]) -> Vec<u8> {
@@ -127,7 +131,8 @@ fn class_43_lengths_that_no_frame_has() {
         peer.write_all(&framed(&[9])).unwrap();
         assert_eq!(end.receive(8), [[8]]);
         assert!(end.receiver.is_gone(), "{length}");
-        assert_eq!(dropped(&end, DropReason::ReceiveFramingMalformed), 1);
+        assert_eq!(dropped(&end, DropReason::ReceiveFramingLost), 1);
+        assert_eq!(dropped(&end, DropReason::ReceiveFramingMalformed), 0);
         assert!(end.receive(8).is_empty());
         // Nor is anything said to it any more.
         assert_eq!(peer.read(&mut [0]).unwrap(), 0);
@@ -197,8 +202,8 @@ fn a_peer_that_never_stops_keeps_no_call() {
 }
 
 #[test]
-fn what_has_begun_is_finished_and_what_finds_no_room_is_dropped() {
-    let (mut end, mut peer) = pair_of(9000);
+fn what_finds_no_room_waits_in_order_and_what_finds_no_place_to_wait_is_dropped() {
+    let (mut end, mut peer) = pair_of(9000, 10);
     let mut others = end.transmitter.another().unwrap();
     let frames: Vec<Vec<u8>> = (0..60).map(|number| frame(number, 9000)).collect();
     let mut stream = Vec::new();
@@ -237,22 +242,74 @@ fn what_has_begun_is_finished_and_what_finds_no_room_is_dropped() {
 }
 
 #[test]
-fn a_rest_wakes_whoever_sleeps_when_there_is_room_and_not_before() {
-    let (mut end, mut peer) = pair_of(9000);
+fn what_waits_wakes_whoever_sleeps_when_there_is_room_and_not_before() {
+    let (mut end, mut peer) = pair_of(9000, 4096);
     assert!(!wakes(&end));
-    let message = end.pool.copy_from_slice(0, &[7; 9000]).unwrap();
-    end.transmitter.transmit(&mut Run::from_iter([message]));
+    let frames: Vec<Vec<u8>> = (0..100).map(|number| frame(number, 9000)).collect();
+    for frame in &frames {
+        let message = end.pool.copy_from_slice(0, frame).unwrap();
+        end.transmitter.transmit(&mut Run::from_iter([message]));
+    }
     assert!(!wakes(&end), "the socket is full");
-    let mut stream = Vec::new();
+    let (mut stream, mut wakenings) = (Vec::new(), 0);
     drain(&mut peer, &mut stream);
-    assert!(stream.len() < 9004, "a rest is kept");
-    while stream.len() < 9004 {
-        assert!(wakes(&end));
+    while stream.len() < 100 * 9004 {
+        assert!(wakes(&end), "{} bytes", stream.len());
+        // Who sleeps is woken once for all that there is room for.
+        wakenings += 1;
         assert!(end.receive(8).is_empty());
+        assert!(!wakes(&end), "{} bytes", stream.len());
+        let before = stream.len();
         drain(&mut peer, &mut stream);
+        assert!(stream.len() > before);
     }
     assert!(!wakes(&end), "nothing is left");
-    assert_eq!(cut(&stream), [[7; 9000]]);
+    assert_eq!(cut(&stream), frames);
+    assert!(wakenings > 10, "{wakenings}");
+    assert_eq!(end.transmitter.counters().packets, 100);
+}
+
+#[test]
+fn what_waits_when_the_peer_leaves_is_dropped_by_name() {
+    let (mut end, peer) = pair_of(9000, 4096);
+    for number in 0..20 {
+        let message = end.pool.copy_from_slice(0, &frame(number, 9000)).unwrap();
+        end.transmitter.transmit(&mut Run::from_iter([message]));
+    }
+    drop(peer);
+    assert!(wakes(&end));
+    end.receive(8);
+    assert!(end.receiver.is_gone());
+    let lost = end.receiver.counters().dropped(DropReason::DeviceGone);
+    assert!((15..=20).contains(&lost), "{lost}");
+}
+
+#[test]
+fn two_ends_that_are_both_full_go_on_receiving() {
+    let (one, two) = UnixStream::pair().unwrap();
+    let mut ends = [one, two].map(|socket| {
+        set_socket_send_buffer_size(&socket, 4096).unwrap();
+        end_over(socket, 1500, 4096)
+    });
+    // Each has as much to send as no socket holds, before either reads.
+    for end in &mut ends {
+        for number in 0..200 {
+            let message = end.pool.copy_from_slice(0, &frame(number, 1500)).unwrap();
+            end.transmitter.transmit(&mut Run::from_iter([message]));
+        }
+    }
+    let mut received = [Vec::new(), Vec::new()];
+    // Only who is woken is turned.
+    while ends.iter().any(wakes) {
+        for (end, received) in ends.iter_mut().zip(&mut received) {
+            received.extend(end.receive(64));
+            while end.receiver.has_waiting() {
+                received.extend(end.receive(64));
+            }
+        }
+    }
+    let frames: Vec<Vec<u8>> = (0..200).map(|number| frame(number, 1500)).collect();
+    assert!(received.iter().all(|received| *received == frames));
 }
 
 #[test]

@@ -6,8 +6,7 @@ use braidnet_message::{Message, Run};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// A way out. Nothing waits for room in the socket but the rest of a frame that has begun, which the [`Way`] keeps: as on any wire that is slower than whoever sends, the
-/// others are lost.
+/// A way out. What the socket has no room for waits in the [`Way`]'s queue.
 pub struct QemuTransmitter {
     way: Arc<Way>,
     packet_max: usize,
@@ -34,32 +33,36 @@ impl QemuTransmitter {
 }
 
 impl Transmitter for QemuTransmitter {
+    /// Takes everything.
     fn transmit(&mut self, run: &mut Run) {
         if run.is_empty() {
             return;
         }
         let way = self.way.clone();
         let mut turn = way.turn();
-        let mut before = turn.go_on();
-        for message in run.iter() {
-            if let Some(reason) = self.refusal(message) {
+        // Those that wait make room first.
+        let earlier = turn.send();
+        for message in run.drain() {
+            if let Some(reason) = self.refusal(&message) {
                 self.counters.count_drop(reason);
                 continue;
             }
-            let sent = match before {
-                Sent::All => turn.frame(message),
-                // Nothing passes a frame that has begun.
-                Sent::Some(_) => Sent::Some(0),
-                Sent::Gone => Sent::Gone,
-            };
-            match sent {
-                Sent::All | Sent::Some(1..) => self.counters.count_packet(message.total_len()),
-                Sent::Some(0) => self.counters.count_drop(DropReason::TransmitFull),
-                Sent::Gone => self.counters.count_drop(DropReason::DeviceGone),
+            let bytes = message.total_len();
+            match turn.push(message) {
+                Ok(()) => self.counters.count_packet(bytes),
+                Err(_) => self.counters.count_drop(DropReason::TransmitFull),
             }
-            before = sent;
         }
-        run.clear();
+        let later = match earlier {
+            Sent::Part => Sent::Part,
+            Sent::All | Sent::Gone(_) => turn.send(),
+        };
+        for sent in [earlier, later] {
+            if let Sent::Gone(frames) = sent {
+                self.counters
+                    .count_drops(DropReason::DeviceGone, frames as u64);
+            }
+        }
     }
 
     fn another(&self) -> Result<Box<dyn Transmitter>, DeviceError> {
@@ -71,6 +74,7 @@ impl Transmitter for QemuTransmitter {
         Some(self.way.socket())
     }
 
+    /// What waits counts as carried, and is counted as dropped as well where the peer leaves without it, by whichever end finds that.
     fn counters(&self) -> Counters {
         self.counters
     }

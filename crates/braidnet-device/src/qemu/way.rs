@@ -1,10 +1,13 @@
-//! The socket, and what it has not taken yet of a frame that has begun.
+//! The socket, and the frames that wait for room in it.
 //!
-//! Frames lie behind each other in a stream, so a frame of which the socket took a part must be finished before anything else: its rest is kept here, one frame's at most, and
-//! goes in front of the next, or as soon as the socket has room. Nobody waits for that room with packets in hand, and nobody stops reading for it: of two sides that wait
-//! for each other to read, neither would.
+//! Frames lie behind each other in the stream: what waits is one sequence of bytes, of which the socket takes from the front what it can, and stops wherever its room ends. So
+//! frames stand in a queue, as the messages that they are, with how much of the first the socket has; each call offers as many as go into one.
 //!
-//! The rest is behind a lock, which transmitters hold while they send. The receiver only tries it: whoever holds it has begun with the rest, and what is left then the
+//! Nobody waits for that room with packets in hand, and nobody stops reading for it: of two sides that wait for each other to read, neither would. Nor does anybody ask for it
+//! again and again: what whoever turns the device sleeps on becomes readable when there is room, too, while frames wait for it. TCP goes on no further than its windows,
+//! for want of acknowledgments. What nothing holds back, answers to a peer that sends and does not read, ends at the queue's limit.
+//!
+//! The queue is behind a lock, which transmitters hold while they send. The receiver only tries it: whoever holds it sends what there is, and what is left then the
 //! wakening still tells.
 
 use super::LENGTH_LEN;
@@ -13,45 +16,59 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg};
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Blocks of one message that go to the system without being gathered first.
-const BLOCKS_MAX: usize = 16;
+/// Frames, and slices of their lengths and blocks, that one call offers the system at most.
+const FRAMES: usize = 32;
+const SLICES: usize = 4 * FRAMES;
 
 /// The stream that all handles write to, one at a time, and one reads.
 pub struct Way {
     socket: OwnedFd,
-    /// An epoll instance of the socket alone: readable when something has arrived, and, while a rest is kept, when there is room for it.
+    /// An epoll instance of the socket alone: readable when something has arrived, and, while frames wait for it, when there is room.
     wakening: OwnedFd,
-    rest: Mutex<Vec<u8>>,
+    queue: Mutex<Queue>,
+    /// Frames that may wait.
+    limit: usize,
 }
 
-/// What became of bytes.
+#[derive(Default)]
+struct Queue {
+    frames: VecDeque<Message>,
+    /// Bytes of the first frame, its length counted, that the socket has taken.
+    begun: usize,
+    /// Whether room wakes.
+    awaits_room: bool,
+}
+
+/// What became of what there was to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
     All,
-    /// So many, and no more now.
-    Some(usize),
-    /// The peer takes nothing any more.
-    Gone,
+    /// The socket has no room for the rest.
+    Part,
+    /// The peer takes nothing any more: so many frames are lost.
+    Gone(usize),
 }
 
-/// The right to send, with what is kept of a frame.
+/// The right to send.
 pub struct Turn<'a> {
     way: &'a Way,
-    rest: MutexGuard<'a, Vec<u8>>,
+    queue: MutexGuard<'a, Queue>,
 }
 
 impl Way {
-    /// Frames of at most `packet_max` bytes over `socket`, whose calls do not wait.
-    pub fn new(socket: OwnedFd, packet_max: usize) -> io::Result<Way> {
+    /// Over `socket`, whose calls do not wait. Up to `limit` frames wait for room in it.
+    pub fn new(socket: OwnedFd, limit: usize) -> io::Result<Way> {
         let wakening = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&wakening, &socket, EventData::new_u64(0), EventFlags::IN)?;
         Ok(Way {
             socket,
             wakening,
-            rest: Mutex::new(Vec::with_capacity(LENGTH_LEN + packet_max)),
+            queue: Mutex::default(),
+            limit,
         })
     }
 
@@ -59,14 +76,14 @@ impl Way {
     pub fn turn(&self) -> Turn<'_> {
         Turn {
             way: self,
-            rest: self.rest.lock(),
+            queue: self.queue.lock(),
         }
     }
 
     /// The same, if nobody sends.
     pub fn try_turn(&self) -> Option<Turn<'_>> {
-        let rest = self.rest.try_lock()?;
-        Some(Turn { way: self, rest })
+        let queue = self.queue.try_lock()?;
+        Some(Turn { way: self, queue })
     }
 
     /// Reads what has arrived.
@@ -80,7 +97,7 @@ impl Way {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// What becomes readable when there is something to read, or to finish.
+    /// What becomes readable when there is something to read, or room for what waits.
     pub fn wakening(&self) -> BorrowedFd<'_> {
         self.wakening.as_fd()
     }
@@ -89,79 +106,95 @@ impl Way {
         self.socket.as_fd()
     }
 
-    /// Sends what it can, in one call unless a signal interrupts it.
-    fn send(&self, slices: &[IoSlice<'_>]) -> Sent {
-        let total: usize = slices.iter().map(|slice| slice.len()).sum();
-        loop {
-            let none = &mut SendAncillaryBuffer::default();
-            return match sendmsg(&self.socket, slices, none, SendFlags::NOSIGNAL) {
-                Ok(sent) if sent == total => Sent::All,
-                Ok(sent) => Sent::Some(sent),
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => Sent::Some(0),
-                Err(_) => Sent::Gone,
-            };
-        }
-    }
-
     /// What wakes from now on.
     fn wake_by(&self, events: EventFlags) {
-        // Changing what is there asks for no memory. If it failed, the rest would leave with the next frame either way.
+        // Changing what is there asks for no memory. If it failed, frames would leave with the next ones either way.
         let _ = epoll::modify(&self.wakening, &self.socket, EventData::new_u64(0), events);
     }
 }
 
 impl Turn<'_> {
-    /// Sends what is left of an earlier frame; what became of it.
-    pub fn go_on(&mut self) -> Sent {
-        if self.rest.is_empty() {
-            return Sent::All;
+    /// Puts a frame behind those that wait; back if as many wait as may.
+    pub fn push(&mut self, frame: Message) -> Result<(), Message> {
+        if self.queue.frames.len() >= self.way.limit {
+            return Err(frame);
         }
-        let sent = self.way.send(&[IoSlice::new(&self.rest)]);
-        match sent {
-            Sent::Some(sent) => drop(self.rest.drain(..sent)),
-            Sent::All | Sent::Gone => {
-                self.rest.clear();
-                self.way.wake_by(EventFlags::IN);
-            }
-        }
-        sent
+        self.queue.frames.push_back(frame);
+        Ok(())
     }
 
-    /// Sends a frame, where nothing is left of an earlier one. What the socket takes only a part of is kept.
-    pub fn frame(&mut self, message: &Message) -> Sent {
-        let length = (message.total_len() as u32).to_be_bytes();
-        let mut slices = [IoSlice::new(&[]); 1 + BLOCKS_MAX];
-        slices[0] = IoSlice::new(&length);
-        let mut count = 1;
-        for block in message.blocks() {
-            if let Some(slice) = slices.get_mut(count) {
-                *slice = IoSlice::new(block);
+    /// Sends what the socket has room for; what became of all.
+    pub fn send(&mut self) -> Sent {
+        let sent = loop {
+            if self.queue.frames.is_empty() {
+                break Sent::All;
             }
-            count += 1;
-        }
-        let sent = match slices.get(..count) {
-            Some(slices) => self.way.send(slices),
-            None => {
-                self.keep(&length, message, 0);
-                let sent = self.way.send(&[IoSlice::new(&self.rest)]);
-                self.rest.clear();
-                sent
+            match self.queue.offer(&self.way.socket) {
+                Ok(true) => {}
+                Ok(false) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => break Sent::Part,
+                Err(Errno::INTR) => {}
+                Err(_) => break Sent::Gone(self.queue.clear()),
             }
         };
-        if let Sent::Some(part @ 1..) = sent {
-            self.keep(&length, message, part);
-            self.way.wake_by(EventFlags::IN | EventFlags::OUT);
+        let awaits_room = sent == Sent::Part;
+        if core::mem::replace(&mut self.queue.awaits_room, awaits_room) != awaits_room {
+            self.way.wake_by(match awaits_room {
+                true => EventFlags::IN | EventFlags::OUT,
+                false => EventFlags::IN,
+            });
         }
         sent
     }
+}
 
-    /// Keeps a frame but for its first `sent` bytes.
-    fn keep(&mut self, length: &[u8; LENGTH_LEN], message: &Message, sent: usize) {
-        self.rest.extend_from_slice(length);
-        for block in message.blocks() {
-            self.rest.extend_from_slice(block);
+impl Queue {
+    /// Offers the socket the first frames; whether it took all of what it was offered.
+    fn offer(&mut self, socket: &OwnedFd) -> Result<bool, Errno> {
+        let mut lengths = [[0; LENGTH_LEN]; FRAMES];
+        for (length, frame) in lengths.iter_mut().zip(&self.frames) {
+            *length = (frame.total_len() as u32).to_be_bytes();
         }
-        self.rest.drain(..sent);
+        let framed = lengths.iter().zip(&self.frames);
+        let parts =
+            framed.flat_map(|(length, frame)| [&length[..]].into_iter().chain(frame.blocks()));
+        let mut taken = self.begun;
+        let parts = parts.filter_map(|part| {
+            let left = part.get(taken..).unwrap_or_default();
+            taken = taken.saturating_sub(part.len());
+            (!left.is_empty()).then_some(left)
+        });
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let (mut count, mut bytes) = (0, 0);
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+            count += 1;
+            bytes += part.len();
+        }
+        let slices = slices.get(..count).unwrap_or_default();
+        let none = &mut SendAncillaryBuffer::default();
+        let sent = sendmsg(socket, slices, none, SendFlags::NOSIGNAL)?;
+        self.advance(sent);
+        Ok(sent == bytes)
+    }
+
+    /// So many more bytes have been taken.
+    fn advance(&mut self, bytes: usize) {
+        self.begun += bytes;
+        while let Some(frame) = self.frames.front() {
+            let length = LENGTH_LEN + frame.total_len();
+            if self.begun < length {
+                break;
+            }
+            self.begun -= length;
+            self.frames.pop_front();
+        }
+    }
+
+    /// Drops all that waits; how many frames.
+    fn clear(&mut self) -> usize {
+        self.begun = 0;
+        let lost = self.frames.len();
+        self.frames.clear();
+        lost
     }
 }

@@ -7,11 +7,15 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// What takes less than a second where full sockets hold senders up, and 16 where they have them lose packets.
+const AT_MOST: Duration = Duration::from_secs(8);
 
 #[test]
 fn streams_both_ways_are_exact_and_full_sockets_stop_nobody() {
-    const STREAMS: usize = 8;
-    const BYTES: usize = 512 << 10;
+    const STREAMS: usize = 64;
+    const BYTES: usize = 1 << 20;
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     let host = |address, last, socket: UnixStream| {
         let station = QemuConfig::new(MacAddress([2, 0, 0, 0, 0, last]));
@@ -32,6 +36,7 @@ fn streams_both_ways_are_exact_and_full_sockets_stop_nobody() {
             assert!(heard == pattern(hears, BYTES), "stream {hears}");
         });
     };
+    let begun = Instant::now();
     thread::scope(|scope| {
         for number in 0..STREAMS {
             let (call, answer) = connected(&client, &server);
@@ -39,4 +44,5 @@ fn streams_both_ways_are_exact_and_full_sockets_stop_nobody() {
             scope.spawn(move || exchange(answer, STREAMS + number, number));
         }
     });
+    assert!(begun.elapsed() < AT_MOST, "{:?}", begun.elapsed());
 }
