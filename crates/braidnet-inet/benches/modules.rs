@@ -51,7 +51,7 @@ impl Bench {
             addresses,
             mtu: 65535,
             mac,
-            gateway: None,
+            routes: Vec::new(),
         };
         let interface = Interface::new(config).expect("the interface is right");
         let flows = Flows::new([1, 2], 256, &interface);

@@ -7,10 +7,10 @@
 //!
 //! # Stations that are learned from traffic
 //!
-//! Without a gateway, packets for hosts beyond our networks go to the station that packets from them came through. Who
+//! Without [routes](crate::route), packets for hosts beyond our networks go to the station that packets from them came through. Who
 //! sends frames with a forged source address can so draw to himself what we send to that address. He must be on the link
 //! to do so, and there ARP gives him the same power over any address; addresses of our own networks are never learned like
-//! this, nor is one that has answered ARP; and an entry dies a minute after its last packet. Whoever does not want it names a gateway.
+//! this, nor is one that has answered ARP; and an entry dies a minute after its last packet. Whoever does not want it names a route.
 //!
 //! # What is believed
 //!
@@ -183,7 +183,7 @@ impl Arp {
                 Operation::Request => Origin::Request,
                 Operation::Reply => Origin::Reply,
             };
-            // Beyond a gateway there are no neighbours.
+            // Behind gateways there are no neighbours.
             let near = self.interface.is_on_link(&packet.sender) || self.interface.learns();
             let neighbour = (packet.sender, packet.sender_hardware);
             let now = cx.now();
@@ -281,7 +281,7 @@ impl Module for Arp {
         if bucket == BucketId::DEVICE {
             Box::new(Table::new(
                 self.neighbours.clone(),
-                self.interface.gateway(),
+                self.interface.gateways().into(),
                 self.limits.clone(),
             ))
         } else {

@@ -1,8 +1,10 @@
-//! The interface: which addresses are ours, and where a packet goes next.
+//! The interface: which addresses are ours, and where a packet goes next ([`route`](crate::route)).
 
 use crate::offload::Offload;
+use crate::route::{MAX_ROUTES, Prefix, Route, Routes};
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::MacAddress;
+use std::collections::HashMap;
 
 /// What an interface is set to; [`Interface::new`] checks it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -14,9 +16,10 @@ pub struct InterfaceConfig {
     pub mtu: usize,
     /// The station address, on a device that carries Ethernet frames; `None` where it carries bare IP packets.
     pub mac: Option<MacAddress>,
-    /// Where packets for other networks go. Only where there is a station address; without a gateway such packets go to the
-    /// neighbour that packets of their destination came from.
-    pub gateway: Option<Address>,
+    /// Where packets for other networks go, at most [`MAX_ROUTES`]. Only where there is a station address. Where there are routes, what none of
+    /// them is for cannot be sent; where there is none, a packet for another network goes to the neighbour that packets of its
+    /// destination came from.
+    pub routes: Vec<Route>,
 }
 
 /// Why an interface cannot be set like this.
@@ -54,6 +57,15 @@ pub enum InterfaceError {
     /// The gateway is the interface itself.
     #[error("the gateway {0} is an address of the interface itself")]
     GatewayIsLocal(Address),
+    /// More routes than a stack has.
+    #[error("a stack has at most {MAX_ROUTES} routes, and {0} are given")]
+    TooManyRoutes(usize),
+    /// Two routes for one prefix.
+    #[error("two routes are given for {0}")]
+    RouteTwice(Prefix),
+    /// A route for a network that the interface is on.
+    #[error("{0} is a network of the interface itself: what is for it needs no gateway")]
+    RouteOnLink(Prefix),
     /// An MTU that IPv4 does not allow.
     #[error("an MTU of {0} bytes is not between {MIN_MTU} and {MAX_MTU}")]
     Mtu(usize),
@@ -79,7 +91,10 @@ pub struct Interface {
     networks: Vec<Network>,
     /// There is no other address of ours, and no network.
     stands_alone: bool,
-    gateway: Option<Address>,
+    /// To our networks, by way of gateways, and, where there is none of these, to everywhere.
+    routes: Routes<Hop>,
+    /// The gateways of all routes, each once, in order.
+    gateways: Vec<Address>,
     mtu: usize,
     mac: Option<MacAddress>,
     offload: Offload,
@@ -93,7 +108,20 @@ struct Network {
     mask: u32,
 }
 
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    /// The neighbour; `None` where it is the destination itself.
+    gateway: Option<Address>,
+    /// Our address on the network of that one.
+    source: u32,
+}
+
 impl Network {
+    fn prefix(&self) -> Prefix {
+        Prefix::of(self.first, self.mask.count_ones() as u8)
+    }
+
     fn holds(&self, address: u32) -> bool {
         address & self.mask == self.first
     }
@@ -114,7 +142,7 @@ impl Interface {
             addresses,
             mtu,
             mac,
-            gateway,
+            routes: given,
         } = config;
         if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
             return Err(InterfaceError::Mtu(mtu));
@@ -139,24 +167,63 @@ impl Interface {
         let primary = hosts.next().ok_or(InterfaceError::NoAddress)?;
         let others = Vec::from_iter(hosts);
         let stands_alone = others.is_empty() && networks.is_empty();
-        let interface = Interface {
+        let mut interface = Interface {
             primary,
             others,
             stands_alone,
             networks,
-            gateway,
+            routes: Routes::new([]),
+            gateways: Vec::new(),
             mtu,
             mac,
             offload: Offload::Nothing,
         };
-        interface.check_gateway()?;
+        interface.set_routes(&given)?;
         Ok(interface)
     }
 
-    fn check_gateway(&self) -> Result<(), InterfaceError> {
-        let Some(gateway) = self.gateway else {
-            return Ok(());
-        };
+    fn set_routes(&mut self, given: &[Route]) -> Result<(), InterfaceError> {
+        if given.len() > MAX_ROUTES {
+            return Err(InterfaceError::TooManyRoutes(given.len()));
+        }
+        let mut hops = HashMap::new();
+        for network in &self.networks {
+            // Of two addresses on one network the first is the source.
+            hops.entry(network.prefix()).or_insert(Hop {
+                gateway: None,
+                source: network.ours,
+            });
+        }
+        let connected = hops.len();
+        for route in given {
+            self.check_gateway(route.gateway)?;
+            let on_link = self.network_of(&route.gateway);
+            let hop = Hop {
+                gateway: Some(route.gateway),
+                source: on_link.map_or(self.primary, |network| network.ours),
+            };
+            match hops.insert(route.prefix, hop) {
+                None => {}
+                Some(Hop { gateway: None, .. }) => {
+                    return Err(InterfaceError::RouteOnLink(route.prefix));
+                }
+                Some(_) => return Err(InterfaceError::RouteTwice(route.prefix)),
+            }
+        }
+        if hops.len() == connected {
+            hops.entry(Prefix::ALL).or_insert(Hop {
+                gateway: None,
+                source: self.primary,
+            });
+        }
+        self.routes = Routes::new(hops);
+        self.gateways = given.iter().map(|route| route.gateway).collect();
+        self.gateways.sort_unstable();
+        self.gateways.dedup();
+        Ok(())
+    }
+
+    fn check_gateway(&self, gateway: Address) -> Result<(), InterfaceError> {
         if self.mac.is_none() {
             return Err(InterfaceError::GatewayWithoutLink(gateway));
         }
@@ -204,9 +271,9 @@ impl Interface {
         }
     }
 
-    /// The gateway, if there is one.
-    pub fn gateway(&self) -> Option<Address> {
-        self.gateway
+    /// The gateways of its routes, each once, in order.
+    pub fn gateways(&self) -> &[Address] {
+        &self.gateways
     }
 
     /// Its addresses.
@@ -282,25 +349,39 @@ impl Interface {
 
     /// Whether `address` is on a network of ours, and so answers to its own name on the link.
     pub fn is_on_link(&self, address: &Address) -> bool {
-        bits(address)
-            .is_some_and(|address| self.networks.iter().any(|network| network.holds(address)))
+        self.network_of(address).is_some()
+    }
+
+    /// A network of ours that `address` is on.
+    fn network_of(&self, address: &Address) -> Option<&Network> {
+        let address = bits(address)?;
+        self.networks.iter().find(|network| network.holds(address))
     }
 
     /// The address whose station a packet for `destination` goes to, on a link that has stations: the destination
-    /// itself on our networks, the gateway beyond them. Without a gateway it is the destination again: a neighbour that
-    /// packets from there came through answers for it, or whoever answers ARP on its behalf.
+    /// itself on our networks, the gateway of the longest route beyond them, `None` where no route is for it. Where there are no routes it is the destination
+    /// again: a neighbour that packets from there came through answers for it, or whoever answers ARP on its behalf. What is for
+    /// many goes to all of them.
     #[inline]
-    pub fn next_hop(&self, destination: Address) -> Address {
-        match self.gateway {
-            Some(gateway) if !self.is_on_link(&destination) && !self.is_broadcast(&destination) => {
-                gateway
-            }
-            _ => destination,
+    pub fn next_hop(&self, destination: Address) -> Option<Address> {
+        if self.gateways.is_empty() {
+            return Some(destination);
+        }
+        let number = bits(&destination)?;
+        match self.routes.find(number) {
+            Some(Hop { gateway: None, .. }) => Some(destination),
+            _ if self.is_for_all(number) || is_group(number) => Some(destination),
+            hop => hop?.gateway,
         }
     }
 
+    /// Whether packets for `destination` can be sent: there is a route, or it is on a network of ours.
+    pub fn reaches(&self, destination: &Address) -> bool {
+        self.next_hop(*destination).is_some()
+    }
+
     /// Whether the station that a packet from `source` comes through is worth remembering: `source` is beyond our
-    /// networks, and there is no gateway.
+    /// networks, and there is no route.
     #[inline]
     pub(crate) fn learns_from(&self, source: &Address) -> bool {
         self.learns() && !self.is_on_link(source)
@@ -309,15 +390,19 @@ impl Interface {
     /// Whether stations are remembered at all.
     #[inline]
     pub(crate) fn learns(&self) -> bool {
-        self.mac.is_some() && self.gateway.is_none()
+        self.mac.is_some() && self.gateways.is_empty()
     }
 
-    /// The address to speak to `destination` from: ours on its network, else the first (RFC 1122 §3.3.4.3).
+    /// The address to speak to `destination` from: ours on the network of the next hop, else the first (RFC 1122 §3.3.4.3).
     pub fn source_for(&self, destination: &Address) -> Address {
-        bits(destination)
-            .and_then(|address| self.networks.iter().find(|network| network.holds(address)))
-            .map_or(address(self.primary), |network| address(network.ours))
+        let hop = bits(destination).and_then(|destination| self.routes.find(destination));
+        address(hop.map_or(self.primary, |hop| hop.source))
     }
+}
+
+/// Whether an address is that of a group (RFC 1112 §4).
+fn is_group(address: u32) -> bool {
+    address >> 28 == 0xe
 }
 
 /// The IPv4 address that is this number.
@@ -346,11 +431,11 @@ fn check_address(
     if prefix > 32 {
         return Err(InterfaceError::PrefixTooLong(address, prefix));
     }
-    let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+    let network = Prefix::of(host, prefix);
     let network = Network {
         ours: host,
-        first: host & mask,
-        mask,
+        first: network.first(),
+        mask: network.mask(),
     };
     let is_edge = |broadcast| host == broadcast || host == network.first;
     if network.broadcast().is_some_and(is_edge) {
@@ -360,205 +445,4 @@ fn check_address(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn v4(text: &str) -> Address {
-        Address::from(text.parse::<core::net::IpAddr>().unwrap())
-    }
-
-    const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
-
-    fn config(addresses: &[(&str, Option<u8>)]) -> InterfaceConfig {
-        InterfaceConfig {
-            addresses: addresses
-                .iter()
-                .map(|(address, prefix)| (v4(address), *prefix))
-                .collect(),
-            mtu: 1500,
-            mac: Some(MAC),
-            gateway: None,
-        }
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused_with_a_sentence() {
-        let good = config(&[("10.0.0.2", Some(24))]);
-        let with_gateway = |address| InterfaceConfig {
-            gateway: Some(v4(address)),
-            ..good.clone()
-        };
-        let rows = [
-            (config(&[]), "an interface needs at least one address"),
-            (
-                config(&[("fd00::1", None)]),
-                "fd00::1 is an IPv6 address, and this stack speaks IPv4 only",
-            ),
-            (
-                config(&[("0.0.0.0", None)]),
-                "0.0.0.0 is not an address that a host can have",
-            ),
-            (
-                config(&[("127.0.0.1", Some(8))]),
-                "127.0.0.1 is not an address that a host can have",
-            ),
-            (
-                config(&[("224.0.0.1", None)]),
-                "224.0.0.1 is not an address that a host can have",
-            ),
-            (
-                config(&[("255.255.255.255", None)]),
-                "255.255.255.255 is not an address that a host can have",
-            ),
-            (
-                config(&[("10.0.0.2", Some(33))]),
-                "10.0.0.2/33: the prefix of an IPv4 address has at most 32 bits",
-            ),
-            (
-                config(&[("10.0.0.0", Some(24))]),
-                "10.0.0.0/24 names a network or its broadcast address, not a host on it",
-            ),
-            (
-                config(&[("10.0.0.255", Some(24))]),
-                "10.0.0.255/24 names a network or its broadcast address, not a host on it",
-            ),
-            (
-                config(&[("10.0.0.2", None), ("10.0.0.2", Some(8))]),
-                "the address 10.0.0.2 is given twice",
-            ),
-            (
-                config(&vec![("10.0.0.2", None); 65]),
-                "an interface has at most 64 addresses, and 65 are given",
-            ),
-            (
-                InterfaceConfig {
-                    mac: None,
-                    ..with_gateway("10.0.0.1")
-                },
-                "the gateway 10.0.0.1 is of no use on a device that carries bare IP packets",
-            ),
-            (
-                with_gateway("10.0.1.1"),
-                "the gateway 10.0.1.1 is on none of the interface's networks; give one of its addresses a prefix that covers it",
-            ),
-            (
-                with_gateway("10.0.0.2"),
-                "the gateway 10.0.0.2 is an address of the interface itself",
-            ),
-            (
-                with_gateway("10.0.0.255"),
-                "the gateway 10.0.0.255 is on none of the interface's networks; give one of its addresses a prefix that covers it",
-            ),
-            (
-                InterfaceConfig {
-                    mtu: 67,
-                    ..good.clone()
-                },
-                "an MTU of 67 bytes is not between 68 and 65535",
-            ),
-            (
-                InterfaceConfig {
-                    mtu: 65536,
-                    ..good.clone()
-                },
-                "an MTU of 65536 bytes is not between 68 and 65535",
-            ),
-            (
-                InterfaceConfig {
-                    mac: Some(MacAddress([1, 0, 0, 0, 0, 0])),
-                    ..good.clone()
-                },
-                "01:00:00:00:00:00 is not the address of one station",
-            ),
-            (
-                InterfaceConfig {
-                    mac: Some(MacAddress([0; 6])),
-                    ..good.clone()
-                },
-                "00:00:00:00:00:00 is not the address of one station",
-            ),
-        ];
-        for (config, sentence) in rows {
-            assert_eq!(Interface::new(config).unwrap_err().to_string(), sentence);
-        }
-        let edges = [
-            ("10.0.0.2", Some(0)),
-            ("10.0.0.4", Some(31)),
-            ("10.0.0.7", Some(32)),
-            ("10.0.0.8", None),
-        ];
-        Interface::new(config(&edges)).unwrap();
-    }
-
-    #[test]
-    fn addresses_are_told_apart() {
-        let interface = Interface::new(config(&[
-            ("10.0.0.2", Some(24)),
-            ("10.1.0.2", Some(31)),
-            ("10.2.0.2", None),
-        ]))
-        .unwrap();
-        // (address, local, broadcast, peer, on link)
-        let rows = [
-            ("10.0.0.2", true, false, false, true),
-            ("10.2.0.2", true, false, false, false),
-            ("10.0.0.1", false, false, true, true),
-            ("10.0.0.255", false, true, false, true),
-            ("10.1.0.3", false, false, true, true),
-            ("255.255.255.255", false, true, false, false),
-            ("192.0.2.1", false, false, true, false),
-            ("0.0.0.0", false, false, false, false),
-            ("127.0.0.1", false, false, false, false),
-            ("239.1.2.3", false, false, false, false),
-            ("fd00::1", false, false, false, false),
-        ];
-        for (address, local, broadcast, peer, on_link) in rows {
-            let address = v4(address);
-            assert_eq!(interface.is_local(&address), local, "{address}");
-            assert_eq!(interface.is_broadcast(&address), broadcast, "{address}");
-            assert_eq!(interface.is_peer(&address), peer, "{address}");
-            assert_eq!(interface.is_on_link(&address), on_link, "{address}");
-        }
-        for (destination, source) in [
-            ("10.1.0.3", "10.1.0.2"),
-            ("10.0.0.9", "10.0.0.2"),
-            ("192.0.2.1", "10.0.0.2"),
-        ] {
-            assert_eq!(
-                interface.source_for(&v4(destination)),
-                v4(source),
-                "{destination}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_next_hop_is_the_destination_or_the_gateway() {
-        let alone = config(&[("10.0.0.2", Some(24))]);
-        let routed = InterfaceConfig {
-            gateway: Some(v4("10.0.0.1")),
-            ..alone.clone()
-        };
-        let rows = [
-            (&alone, "10.0.0.9", "10.0.0.9", false),
-            (&alone, "192.0.2.1", "192.0.2.1", true),
-            (&routed, "10.0.0.9", "10.0.0.9", false),
-            (&routed, "192.0.2.1", "10.0.0.1", false),
-            (&routed, "255.255.255.255", "255.255.255.255", false),
-            (&routed, "10.0.0.255", "10.0.0.255", false),
-        ];
-        for (config, destination, hop, learns) in rows {
-            let interface = Interface::new(config.clone()).unwrap();
-            assert_eq!(
-                interface.next_hop(v4(destination)),
-                v4(hop),
-                "{destination}"
-            );
-            assert_eq!(
-                interface.learns_from(&v4(destination)),
-                learns,
-                "{destination}"
-            );
-        }
-    }
-}
+mod tests;

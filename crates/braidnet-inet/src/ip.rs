@@ -89,6 +89,8 @@ counters! {
         BadDestination: "bad_destination",
         /// On the way down: to an address of our own.
         ToOurselves: "to_ourselves",
+        /// On the way down: no route is for the destination.
+        NoRoute: "no_route",
         /// On the way down: no data.
         NotData: "not_data",
         /// No buffer for a header.
@@ -352,6 +354,10 @@ impl Ip {
             }
             Err(reason) => return Verdict::drop(reason),
         }
+        let frame = match self.frame_for(datagram.remote) {
+            Ok(frame) => frame,
+            Err(reason) => return Verdict::drop(reason),
+        };
         // A train that is cut here has the header of its first segment, and one that the device cuts that of them all, its checksum left to it.
         let is_cut_here = is_train && message.checksum() != Checksum::Partial;
         let len = if is_cut_here {
@@ -368,8 +374,8 @@ impl Ip {
             return Verdict::drop(Counted::NoBuffer);
         };
         ipv4::emit(&header, front);
-        if self.neighbours.is_some() {
-            message.set_note(self.frame_for(datagram.remote));
+        if let Some(frame) = frame {
+            message.set_note(frame);
         }
         match (is_cut_here, &self.neighbours) {
             (false, _) => Verdict::Stay,
@@ -381,10 +387,14 @@ impl Ip {
     /// A datagram is to leave that is longer than a packet.
     #[cold]
     fn cut(&self, message: &mut Message, datagram: &Datagram) -> Verdict {
+        let frame = match self.frame_for(datagram.remote) {
+            Ok(frame) => frame,
+            Err(reason) => return Verdict::drop(reason),
+        };
         let pair = self.flows.pair_hash(datagram.local, datagram.remote);
         message.set_note(fragment::Cutting {
             datagram: *datagram,
-            frame: self.frame_for(datagram.remote),
+            frame: frame.unwrap_or_default(),
             identification: self.identification.next(pair),
             // It is 65535 at most.
             mtu: self.interface.mtu() as u16,
@@ -395,13 +405,18 @@ impl Ip {
         }
     }
 
-    /// Where packets for a host go on a link that has stations.
-    fn frame_for(&self, remote: Address) -> Frame {
-        Frame {
-            hop: self.interface.next_hop(remote),
+    /// Where packets for a host go, on a link that has stations.
+    #[inline]
+    fn frame_for(&self, remote: Address) -> Result<Option<Frame>, Counted> {
+        if self.neighbours.is_none() {
+            return Ok(None);
+        }
+        let hop = self.interface.next_hop(remote).ok_or(Counted::NoRoute)?;
+        Ok(Some(Frame {
+            hop,
             ether_type: ether_type::IPV4,
             ..Frame::default()
-        }
+        }))
     }
 
     /// Whether a datagram of `len` bytes can leave.

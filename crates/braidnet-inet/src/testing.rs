@@ -5,6 +5,7 @@ use crate::flows::Flows;
 use crate::interface::{Interface, InterfaceConfig};
 use crate::limits::InetLimits;
 use crate::live::Live;
+use crate::route::{Prefix, Route};
 use braidnet_message::{Arena, Checksum, Message, Pool, Run};
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{Buckets, Cluster, Direction, Module, ModuleId, Stages, Stream};
@@ -27,12 +28,20 @@ pub(crate) const PEER_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 pub(crate) const MTU: usize = 1500;
 
 pub(crate) fn interface(mac: Option<MacAddress>, gateway: Option<Address>) -> Interface {
+    let default = gateway.map(|gateway| Route {
+        prefix: Prefix::ALL,
+        gateway,
+    });
+    routed(mac, default.into_iter().collect())
+}
+
+pub(crate) fn routed(mac: Option<MacAddress>, routes: Vec<Route>) -> Interface {
     let addresses = vec![(US, Some(24))];
     Interface::new(InterfaceConfig {
         addresses,
         mtu: MTU,
         mac,
-        gateway,
+        routes,
     })
     .unwrap()
 }

@@ -126,7 +126,7 @@ mod tests {
             addresses: vec![(Address::v4(NEAR), Some(24))],
             mtu: 1500,
             mac: None,
-            gateway: None,
+            routes: Vec::new(),
         })
         .unwrap();
         Flows::new([key, 7], 256, &interface)

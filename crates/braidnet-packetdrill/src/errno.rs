@@ -29,6 +29,7 @@ impl From<SocketError> for Errno {
             SocketError::NoSuchOption => libc::ENOPROTOOPT,
             SocketError::NotSupported => libc::EOPNOTSUPP,
             SocketError::HostUnreachable => libc::EHOSTUNREACH,
+            SocketError::NetworkUnreachable => libc::ENETUNREACH,
             SocketError::TooLong => libc::EMSGSIZE,
             SocketError::NoDestination => libc::EDESTADDRREQ,
             SocketError::Forbidden => libc::EACCES,

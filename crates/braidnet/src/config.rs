@@ -4,7 +4,7 @@ use crate::inboxes::DatagramPorts;
 use crate::limits::{Limits, MemoryParts};
 use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
 use braidnet_inet::tcp::{FastOpening, Listening, TcpConfig};
-use braidnet_inet::{ErrorRate, Paths, Reassembly, Resolution};
+use braidnet_inet::{ErrorRate, Paths, Prefix, Reassembly, Resolution, Route};
 use braidnet_wire::address::Address;
 use core::net::IpAddr;
 
@@ -14,8 +14,12 @@ use core::net::IpAddr;
 pub struct StackConfig {
     /// Its addresses, each with the length of its network's prefix in bits where it has one.
     pub addresses: Vec<(IpAddr, Option<u8>)>,
-    /// Where packets for other networks go, on a device with link addresses.
+    /// Where packets for other networks go that no route is for, on a device with link addresses: the default route.
     pub gateway: Option<IpAddr>,
+    /// Where packets for other networks go, on a device with link addresses; at most [`MAX_ROUTES`](braidnet_inet::route::MAX_ROUTES). The longest prefix
+    /// decides. Where there are routes, or a gateway, what neither is for cannot be sent; without both it goes to the neighbour that packets of its
+    /// destination came from.
+    pub routes: Vec<Route>,
     /// The one figure that bounds the memory of the whole stack, in bytes: buffers and connections.
     pub memory_bytes: usize,
     /// Which parts of it may be used for what.
@@ -88,6 +92,7 @@ impl StackConfig {
         StackConfig {
             addresses: vec![(address, None)],
             gateway: None,
+            routes: Vec::new(),
             memory_bytes: 256 << 20,
             parts: MemoryParts::default(),
             connections: 65_536,
@@ -143,8 +148,16 @@ impl StackConfig {
                 .collect(),
             mtu,
             mac,
-            gateway: self.gateway.map(Address::from),
+            routes: self.routes().collect(),
         })
+    }
+
+    fn routes(&self) -> impl Iterator<Item = Route> + '_ {
+        let default = self.gateway.map(|gateway| Route {
+            prefix: Prefix::ALL,
+            gateway: gateway.into(),
+        });
+        default.into_iter().chain(self.routes.iter().copied())
     }
 
     /// TCP on a device of this MTU.

@@ -53,6 +53,9 @@ pub enum ConnectError {
     /// MUST-46).
     #[error("no other host can have this address")]
     NoPeer,
+    /// No route is for the peer, and it is on no network of the stack's own.
+    #[error("no route leads to the peer")]
+    NoRoute,
     /// Every source port is taken for this peer.
     #[error("every source port is in use for this peer")]
     NoPort,
@@ -109,6 +112,9 @@ pub enum SendToError {
     /// Nobody can be reached at port 0.
     #[error("nothing can be sent to port 0")]
     PortZero,
+    /// No route is for the peer, and it is on no network of the stack's own.
+    #[error("no route leads to the peer")]
+    NoRoute,
     /// It is longer than any datagram.
     #[error("a datagram of {len} bytes is too long: there is room for {max} in one")]
     TooLong {

@@ -25,7 +25,7 @@ use braidnet_stream::{
     Buckets, Claims, Cluster, ConnectionId, Control, Direction, ModuleId, Next, Processor, Reserve,
     Tail, Verb,
 };
-use braidnet_wire::address::{Address, Tuple};
+use braidnet_wire::address::Tuple;
 use braidnet_wire::time::{Duration, Instant};
 use core::mem;
 use std::collections::{BTreeMap, VecDeque};
@@ -70,7 +70,6 @@ pub struct Stack {
     /// What says when something is due that the device holds back; none where it never does.
     alarm: Option<Alarm>,
     interface: Interface,
-    local: Address,
     endpoints: Endpoints,
     /// Connections with a segment that is being filled, or with credit to report.
     listed: Vec<ConnectionId>,
@@ -129,10 +128,6 @@ impl Stack {
         let packet_max = RECEIVE_HEADROOM + capabilities.packet_max();
         let reserve = Reserve::new(config.memory_bytes, packet_max);
         reserve.replenish(cluster.pool());
-        let local = config
-            .addresses
-            .first()
-            .map_or(Address::default(), |(address, _)| (*address).into());
         Ok(Stack {
             cluster,
             arena,
@@ -140,7 +135,6 @@ impl Stack {
             device,
             alarm,
             interface: wiring::interface(config, &capabilities)?,
-            local,
             endpoints: Endpoints::new(config.buckets, config.ended_connections),
             listed: Vec::new(),
             down: Run::new(),

@@ -353,7 +353,7 @@ mod tests {
         ),
         (
             "ip",
-            "above_mtu bad_destination bad_source empty group_frame ipv6_not_yet multicast_not_joined no_buffer not_data not_ours source_is_ours to_ourselves unknown_protocol",
+            "above_mtu bad_destination bad_source empty group_frame ipv6_not_yet multicast_not_joined no_buffer no_route not_data not_ours source_is_ours to_ourselves unknown_protocol",
         ),
         (
             "link",

@@ -220,6 +220,7 @@ fn stack(setup: &Setup) -> StackConfig {
         .iter()
         .map(|own| (own.address, own.prefix))
         .collect();
+    config.routes.clone_from(&setup.routes);
     config.memory_bytes = setup.memory_bytes;
     config.connections = setup.connections;
     config.resolution = setup.resolution;

@@ -2,14 +2,14 @@
 
 use super::carrier::Carrier;
 use super::placing::Placing;
-use super::values::{Bytes, HttpRoot, Prefixed, Span, Station};
+use super::values::{Bytes, HttpRoot, Prefixed, Routed, Span, Station};
 use crate::choices::{Switch, one_of};
 use crate::failure::Failure;
 use braidnet::Architecture;
 use braidnet::device::impair::Impairments;
 use braidnet::inet::ip::DEFAULT_TTL;
 use braidnet::inet::tcp::TcpLocks;
-use braidnet::inet::{ErrorRate, LimitError, Resolution};
+use braidnet::inet::{ErrorRate, LimitError, Resolution, Route};
 use braidnet::sync::lock::LockKind;
 use braidnet::tcp::{CongestionControl, EcnMode, PathProbing};
 use braidnet_lab::{Agents, Order, Perimeter, Wait};
@@ -50,6 +50,11 @@ pub struct Settings {
     #[arg(long, value_name = "ADDRESS[/PREFIX]")]
     #[serde(deserialize_with = "some")]
     pub address: Vec<Prefixed>,
+    /// Send what is for this network to this neighbour, on a device that carries Ethernet frames; `default` is for all other networks; may be given several times
+    /// [default: to the neighbour that packets from there come through]
+    #[arg(long, value_name = "PREFIX=GATEWAY")]
+    #[serde(deserialize_with = "some")]
+    pub route: Vec<Routed>,
     /// Echo (RFC 862) on this port, TCP and UDP
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub echo: Option<u16>,
@@ -200,7 +205,6 @@ impl Settings {
         } else {
             (file.tun, file.tap, file.tun_fd, file.tun_from, file.qemu)
         };
-        let all = |these: Vec<Prefixed>, those| if these.is_empty() { those } else { these };
         Settings {
             tun,
             tap,
@@ -210,15 +214,12 @@ impl Settings {
             mac: self.mac.or(file.mac),
             host: self.host.or(file.host),
             address: all(self.address, file.address),
+            route: all(self.route, file.route),
             echo: self.echo.or(file.echo),
             discard: self.discard.or(file.discard),
             daytime: self.daytime.or(file.daytime),
             chargen: self.chargen.or(file.chargen),
-            http: if self.http.is_empty() {
-                file.http
-            } else {
-                self.http
-            },
+            http: all(self.http, file.http),
             architecture: self.architecture.or(file.architecture),
             processors: self.processors.or(file.processors),
             queues: self.queues.or(file.queues),
@@ -251,12 +252,18 @@ impl Settings {
     }
 }
 
+/// These, if there are any, else those.
+fn all<T>(these: Vec<T>, those: Vec<T>) -> Vec<T> {
+    if these.is_empty() { those } else { these }
+}
+
 /// What is to be done: checked, with nothing left open.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub carrier: Carrier,
     pub host: Option<Prefixed>,
     pub addresses: Vec<Prefixed>,
+    pub routes: Vec<Route>,
     pub services: Vec<Offer>,
     pub placing: Placing,
     pub batch: usize,
@@ -355,6 +362,7 @@ impl Setup {
             services: offers(&settings)?,
             placing: Placing::check(&settings)?,
             addresses: settings.address,
+            routes: settings.route.iter().map(|routed| routed.0).collect(),
             batch,
             pcap: settings.pcap,
             impair: match (settings.impair, settings.impair_back) {

@@ -2,6 +2,7 @@
 
 use crate::units;
 use braidnet::device::MacAddress;
+use braidnet::inet::route::{Prefix, PrefixError, Route};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -78,6 +79,27 @@ impl fmt::Display for Prefixed {
             Some(prefix) => write!(f, "{}/{prefix}", self.address),
             None => write!(f, "{}", self.address),
         }
+    }
+}
+
+/// A network and the gateway to there: `10.0.0.0/8=10.77.0.1`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Routed(pub Route);
+
+impl FromStr for Routed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Routed, String> {
+        let malformed = || "write a network and the gateway to there, such as 10.0.0.0/8=10.77.0.1 or default=10.77.0.1";
+        let (prefix, gateway) = text.split_once('=').ok_or_else(malformed)?;
+        let gateway: IpAddr = gateway.parse().map_err(|_| malformed())?;
+        let prefix: Prefix = prefix
+            .parse()
+            .map_err(|error: PrefixError| error.to_string())?;
+        Ok(Routed(Route {
+            prefix,
+            gateway: gateway.into(),
+        }))
     }
 }
 
@@ -170,6 +192,32 @@ mod tests {
             ("70000=/srv", false),
         ] {
             assert_eq!(text.parse::<HttpRoot>().is_ok(), valid, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_gateway_stands_behind_its_network() {
+        let read = |text: &str| {
+            let Route { prefix, gateway } = text.parse::<Routed>()?.0;
+            Ok::<String, String>(format!("{prefix} by way of {gateway}"))
+        };
+        assert_eq!(
+            read("default=10.77.0.1").unwrap(),
+            "0.0.0.0/0 by way of 10.77.0.1"
+        );
+        assert_eq!(
+            read("10.0.0.0/8=10.77.0.1").unwrap(),
+            "10.0.0.0/8 by way of 10.77.0.1"
+        );
+        for (text, part) in [
+            ("10.77.0.1", "such as"),
+            ("default=", "such as"),
+            ("=10.77.0.1", "prefix of a network"),
+            ("10.0.0.1/8=10.77.0.1", "write 10.0.0.0/8"),
+            ("fd00::/8=fd00::1", "IPv4 only"),
+        ] {
+            let sentence = read(text).unwrap_err();
+            assert!(sentence.contains(part), "{text}: {sentence}");
         }
     }
 

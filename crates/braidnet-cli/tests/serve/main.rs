@@ -14,6 +14,7 @@ mod queues;
 mod refusals;
 mod relay;
 mod replay;
+mod routes;
 mod server;
 mod services;
 

@@ -65,6 +65,21 @@ fn each_refusal_is_a_sentence_and_leaves_nothing_behind() {
             "given twice",
         ),
         (
+            "--tun bn0 --address 10.77.0.2/24 --route default=10.77.0.1",
+            2,
+            "10.77.0.1 is of no use on a device that carries bare IP packets",
+        ),
+        (
+            "--tap bn0 --address 10.77.0.2/24 --route default=10.78.0.1",
+            2,
+            "10.78.0.1 is on none of the interface's networks",
+        ),
+        (
+            "--tap bn0 --address 10.77.0.2/24 --route default=10.77.0.1 --route 0.0.0.0/0=10.77.0.9",
+            2,
+            "two routes are given for 0.0.0.0/0",
+        ),
+        (
             &format!("--tun bn0 --address 10.77.0.255/24 --pcap {old}"),
             2,
             "broadcast",

@@ -8,7 +8,7 @@
 //! addresses. So there are at most [`Resolution::neighbours`] of them, [`Resolution::waiting`] packets wait for one and
 //! [`Resolution::waiting_in_all`] for all, and when the table is full a slot is taken by these rules:
 //!
-//! - the gateway's is never taken;
+//! - that of a route's gateway is never taken;
 //! - what was heard unasked (from passing traffic, from somebody's request) takes only the slot of something else that was
 //!   heard unasked. So no flood of such news drives out a neighbour that has answered us;
 //! - what we must ask for takes any slot but one whose neighbour was used since the clock's hand last passed it;
@@ -126,8 +126,8 @@ impl State {
 /// The table. It has one owner, who calls [`publish`](Table::publish) when all that happened at once has happened.
 pub(crate) struct Table {
     published: Arc<Neighbours>,
-    /// Its slot is never taken.
-    gateway: Option<Address>,
+    /// Their slots are never taken. In order.
+    gateways: Box<[Address]>,
     limits: Arc<Live<InetLimits>>,
     /// As many as there have been neighbours at a time.
     slots: Vec<Option<Entry>>,
@@ -145,12 +145,12 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(
         published: Arc<Neighbours>,
-        gateway: Option<Address>,
+        gateways: Box<[Address]>,
         limits: Arc<Live<InetLimits>>,
     ) -> Table {
         Table {
             published,
-            gateway,
+            gateways,
             limits,
             slots: Vec::new(),
             index: HashMap::new(),
@@ -356,7 +356,7 @@ impl Table {
                 Some(_) => unasked,
                 None => unasked || !self.published.take_used(slot),
             };
-            if yields && Some(entry.address) != self.gateway {
+            if yields && self.gateways.binary_search(&entry.address).is_err() {
                 emit(Effect::Count(Reason::Evicted));
                 self.remove(slot, emit);
             }

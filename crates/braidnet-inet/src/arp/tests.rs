@@ -3,6 +3,7 @@
 use super::table::{ATTEMPTS, LIFETIME};
 use super::*;
 use crate::notes::Datagram;
+use crate::route::Route;
 use crate::testing::{
     self, FAR, OUR_MAC, PEER, PEER_MAC, ROUTER, Stack, US, ethernet_interface, frame,
     frame_between, from_us,
@@ -402,6 +403,37 @@ fn with_a_gateway_all_that_is_far_goes_there() {
     // A request from beyond it is answered, and makes nobody a neighbour.
     assert_eq!(stack.receive(&request(FAR, PEER_MAC)).len(), 1);
     assert_carries(&send(&mut stack, FAR, b"three")[0], b"three", OTHER_MAC);
+}
+
+#[test]
+fn the_longest_route_decides_and_without_one_nothing_leaves() {
+    let routes = [("192.0.2.0/24", ROUTER), ("192.0.2.0/30", host(253))];
+    let routes = routes.map(|(prefix, gateway)| Route {
+        prefix: prefix.parse().unwrap(),
+        gateway,
+    });
+    let mut stack = Stack::new(testing::routed(Some(OUR_MAC), routes.to_vec()));
+    stack.inet.ports.bind(PORT).unwrap();
+    let near = Address::v4([192, 0, 2, 1]);
+    for (to, gateway) in [(FAR, ROUTER), (near, host(253)), (PEER, PEER)] {
+        let sent = send(&mut stack, to, b"one");
+        assert_asks(&sent[0], gateway, MacAddress::BROADCAST);
+    }
+    // Neither a short datagram nor one that would be cut.
+    let nowhere = Address::v4([198, 51, 100, 1]);
+    for len in [1, 5000] {
+        let mut message = stack.message(&[&vec![7; len]]);
+        message.set_note(Datagram {
+            local: US,
+            remote: nowhere,
+            protocol: 17,
+            ..Datagram::default()
+        });
+        let tcp = stack.inet.layout.tcp;
+        assert!(stack.send(tcp, message).is_empty());
+    }
+    assert_eq!(stack.count("ip", "no_route"), 2);
+    assert_eq!(stack.count("ip", "fragmented"), 0);
 }
 
 /// Class 34: what anybody can make us hear of does not push out who has answered us.

@@ -60,7 +60,7 @@ impl Host {
             addresses: vec![(Address::v4(address), Some(24))],
             mtu: config.mtu,
             mac: None,
-            gateway: None,
+            routes: Vec::new(),
         })
         .map_err(StackError::from)?;
         if !config.checksum {

@@ -327,7 +327,7 @@ fn plan(setup: &Setup, recorder: Recorder, device: impl Device + 'static) -> Pla
         addresses: vec![(NEAR, None)],
         mtu: MTU,
         mac: None,
-        gateway: None,
+        routes: Vec::new(),
     });
     let interface = interface.expect("the interface makes sense");
     let flows = Flows::new([5, 6], setup.buckets(), &interface);

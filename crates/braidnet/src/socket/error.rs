@@ -66,6 +66,9 @@ pub enum SocketError {
     /// The network says that the peer cannot be reached.
     #[error("the network says that the peer cannot be reached")]
     HostUnreachable,
+    /// No route of the stack's leads to the peer.
+    #[error("no route leads to the peer: see `StackConfig::routes`")]
+    NetworkUnreachable,
     /// It is longer than a datagram can be.
     #[error("it is longer than a datagram can be")]
     TooLong,
@@ -82,7 +85,7 @@ pub enum SocketError {
 
 impl SocketError {
     /// Every error.
-    pub const ALL: [SocketError; 24] = [
+    pub const ALL: [SocketError; 25] = [
         SocketError::BadSocket,
         SocketError::TooMany,
         SocketError::Invalid,
@@ -103,6 +106,7 @@ impl SocketError {
         SocketError::NoSuchOption,
         SocketError::NotSupported,
         SocketError::HostUnreachable,
+        SocketError::NetworkUnreachable,
         SocketError::TooLong,
         SocketError::NoDestination,
         SocketError::Forbidden,
@@ -132,6 +136,7 @@ impl SocketError {
             SocketError::NoSuchOption => "ENOPROTOOPT",
             SocketError::NotSupported => "EOPNOTSUPP",
             SocketError::HostUnreachable => "EHOSTUNREACH",
+            SocketError::NetworkUnreachable => "ENETUNREACH",
             SocketError::TooLong => "EMSGSIZE",
             SocketError::NoDestination => "EDESTADDRREQ",
             SocketError::Forbidden => "EACCES",
@@ -178,6 +183,7 @@ impl From<SocketError> for io::Error {
             | SocketError::NoSuchOption
             | SocketError::NotSupported => ErrorKind::Unsupported,
             SocketError::HostUnreachable => ErrorKind::HostUnreachable,
+            SocketError::NetworkUnreachable => ErrorKind::NetworkUnreachable,
             SocketError::Down => ErrorKind::NetworkDown,
             SocketError::TooLong => ErrorKind::InvalidInput,
             SocketError::Forbidden => ErrorKind::PermissionDenied,
@@ -194,6 +200,7 @@ impl From<ConnectError> for SocketError {
         match error {
             ConnectError::NotIpv4 => SocketError::FamilyNotSupported,
             ConnectError::NoPeer | ConnectError::NoPort => SocketError::AddressNotAvailable,
+            ConnectError::NoRoute => SocketError::NetworkUnreachable,
             ConnectError::NoMemory => SocketError::NoMemory,
         }
     }
@@ -214,6 +221,7 @@ impl From<SendToError> for SocketError {
         match error {
             SendToError::Unbound(_) | SendToError::PortZero => SocketError::Invalid,
             SendToError::NotIpv4 => SocketError::FamilyNotSupported,
+            SendToError::NoRoute => SocketError::NetworkUnreachable,
             SendToError::TooLong { .. } => SocketError::TooLong,
             SendToError::NoMemory => SocketError::NoMemory,
         }

@@ -77,11 +77,11 @@ impl Stack {
     /// Sends `bytes`, which may be none, in one datagram from the bound port `port` to `to`; it leaves with the next turn,
     /// in fragments if it is longer than the device's MTU.
     ///
-    /// It comes from the stack's address on the network of `to`, or its first. It goes out once or is dropped under a name; that it
+    /// It comes from the stack's address on the network of `to`, or of the gateway to there, or its first. It goes out once or is dropped under a name; that it
     /// arrives nobody says, and that it does not, [sometimes somebody](Stack::undelivered).
     ///
     /// # Errors
-    /// If the port is not bound, `to` is an IPv6 address or has port 0, there are more bytes than a datagram holds, or memory
+    /// If the port is not bound, `to` is an IPv6 address, has port 0 or is where no route leads, there are more bytes than a datagram holds, or memory
     /// is short: then nothing is sent.
     pub fn send_to(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> Result<(), SendToError> {
         self.send_between((Ipv4Addr::UNSPECIFIED.into(), port), to, bytes)
@@ -103,6 +103,10 @@ impl Stack {
         if to.port() == 0 {
             return Err(SendToError::PortZero);
         }
+        let remote = to.ip().into();
+        if !self.interface.reaches(&remote) {
+            return Err(SendToError::NoRoute);
+        }
         let max = ipv4::MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - udp::HEADER_LEN;
         if bytes.len() > max {
             let len = bytes.len();
@@ -112,7 +116,7 @@ impl Stack {
         message.set_note(UdpFlow {
             tuple: Tuple {
                 local,
-                remote: to.ip().into(),
+                remote,
                 local_port: port,
                 remote_port: to.port(),
             },

@@ -79,10 +79,11 @@ impl Stack {
             return Err(ConnectError::NotIpv4);
         }
         let bound = from.filter(|(address, _)| !address.is_unspecified());
-        let local = bound.map_or(self.local, |(address, _)| address);
+        let remote = to.ip().into();
+        let local = bound.map_or_else(|| self.source_for(&remote), |(address, _)| address);
         let tuple = |local_port| Tuple {
             local,
-            remote: to.ip().into(),
+            remote,
             local_port,
             remote_port: to.port(),
         };
@@ -109,6 +110,9 @@ impl Stack {
     ) -> Result<Option<Connection>, ConnectError> {
         if !self.interface.is_peer(&tuple.remote) {
             return Err(ConnectError::NoPeer);
+        }
+        if !self.interface.reaches(&tuple.remote) {
+            return Err(ConnectError::NoRoute);
         }
         let (bucket, _) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
         let message = {

@@ -2,10 +2,15 @@
 
 use crate::pair::{BOTH_MEDIA, PORT, Pair, closed, read, server, text};
 use crate::wire::Impairment;
-use braidnet::device::Capabilities;
+use braidnet::device::{Capabilities, MacAddress, memory};
+use braidnet::inet::Route;
 use braidnet::inet::tcp::ListenError;
 use braidnet::stream::Next;
-use braidnet::{CloseReason, ConnectError, Duration, Event, ReceiveError, SendError};
+use braidnet::wire::address::Address;
+use braidnet::{
+    CloseReason, ConnectError, Duration, Event, ReceiveError, SendError, SendToError, Stack,
+    StackConfig,
+};
 use std::collections::HashSet;
 
 #[test]
@@ -154,6 +159,36 @@ fn who_is_nobodys_peer_is_not_called() {
     ] {
         let told = pair.client.connect(nobody.parse().unwrap());
         assert_eq!(told, Err(ConnectError::NoPeer), "{nobody}");
+    }
+}
+
+#[test]
+fn who_is_where_no_route_leads_is_not_called() {
+    let medium = Capabilities::ethernet(MacAddress([2, 0, 0, 0, 0, 1]), 1500);
+    let mut config = StackConfig::new("10.77.0.1".parse().unwrap());
+    config.addresses = vec![
+        ("10.77.0.1".parse().unwrap(), Some(24)),
+        ("10.78.0.1".parse().unwrap(), Some(24)),
+    ];
+    config.routes = vec![Route {
+        prefix: "10.0.0.0/8".parse().unwrap(),
+        gateway: Address::v4([10, 78, 0, 2]),
+    }];
+    let mut stack = Stack::new(&config, memory::wire(medium, 16).0).unwrap();
+    stack.bind(PORT).unwrap();
+    let nowhere = "192.0.2.1:7".parse().unwrap();
+    assert_eq!(stack.connect(nowhere), Err(ConnectError::NoRoute));
+    let told = stack.send_to(PORT, nowhere, b"x");
+    assert_eq!(told, Err(SendToError::NoRoute));
+    // From the address on the network of the next hop.
+    for (to, from) in [
+        ("10.77.0.9:7", "10.77.0.1"),
+        ("10.78.0.9:7", "10.78.0.1"),
+        ("10.9.0.9:7", "10.78.0.1"),
+    ] {
+        let call = stack.connect(to.parse().unwrap()).unwrap();
+        let tuple = stack.tuple(call).unwrap();
+        assert_eq!(tuple.local.to_string(), from, "{to}");
     }
 }
 

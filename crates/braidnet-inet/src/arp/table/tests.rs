@@ -27,7 +27,7 @@ impl Bench {
     fn new() -> Bench {
         let published = Arc::new(Neighbours::new(Resolution::MOST_NEIGHBOURS));
         let limits = Arc::new(Live::new(InetLimits::default()));
-        let table = Table::new(published.clone(), Some(GATEWAY), limits.clone());
+        let table = Table::new(published.clone(), [GATEWAY].into(), limits.clone());
         Bench {
             limits,
             pool: Pool::new(&Arena::new(64 << 20)),

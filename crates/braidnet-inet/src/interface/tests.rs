@@ -1,0 +1,269 @@
+//! What is refused, which addresses are told apart, and where packets go.
+
+use super::*;
+
+fn v4(text: &str) -> Address {
+    Address::from(text.parse::<core::net::IpAddr>().unwrap())
+}
+
+const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+
+fn config(addresses: &[(&str, Option<u8>)]) -> InterfaceConfig {
+    InterfaceConfig {
+        addresses: addresses
+            .iter()
+            .map(|(address, prefix)| (v4(address), *prefix))
+            .collect(),
+        mtu: 1500,
+        mac: Some(MAC),
+        routes: Vec::new(),
+    }
+}
+
+fn route((prefix, gateway): &(&str, &str)) -> Route {
+    Route {
+        prefix: prefix.parse().unwrap(),
+        gateway: v4(gateway),
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_sentence() {
+    let good = config(&[("10.0.0.2", Some(24))]);
+    let with_routes = |routes: &[(&str, &str)]| InterfaceConfig {
+        routes: routes.iter().map(route).collect(),
+        ..good.clone()
+    };
+    let with_gateway = |address| with_routes(&[("default", address)]);
+    let rows = [
+        (config(&[]), "an interface needs at least one address"),
+        (
+            config(&[("fd00::1", None)]),
+            "fd00::1 is an IPv6 address, and this stack speaks IPv4 only",
+        ),
+        (
+            config(&[("0.0.0.0", None)]),
+            "0.0.0.0 is not an address that a host can have",
+        ),
+        (
+            config(&[("127.0.0.1", Some(8))]),
+            "127.0.0.1 is not an address that a host can have",
+        ),
+        (
+            config(&[("224.0.0.1", None)]),
+            "224.0.0.1 is not an address that a host can have",
+        ),
+        (
+            config(&[("255.255.255.255", None)]),
+            "255.255.255.255 is not an address that a host can have",
+        ),
+        (
+            config(&[("10.0.0.2", Some(33))]),
+            "10.0.0.2/33: the prefix of an IPv4 address has at most 32 bits",
+        ),
+        (
+            config(&[("10.0.0.0", Some(24))]),
+            "10.0.0.0/24 names a network or its broadcast address, not a host on it",
+        ),
+        (
+            config(&[("10.0.0.255", Some(24))]),
+            "10.0.0.255/24 names a network or its broadcast address, not a host on it",
+        ),
+        (
+            config(&[("10.0.0.2", None), ("10.0.0.2", Some(8))]),
+            "the address 10.0.0.2 is given twice",
+        ),
+        (
+            config(&vec![("10.0.0.2", None); 65]),
+            "an interface has at most 64 addresses, and 65 are given",
+        ),
+        (
+            InterfaceConfig {
+                mac: None,
+                ..with_gateway("10.0.0.1")
+            },
+            "the gateway 10.0.0.1 is of no use on a device that carries bare IP packets",
+        ),
+        (
+            with_gateway("10.0.1.1"),
+            "the gateway 10.0.1.1 is on none of the interface's networks; give one of its addresses a prefix that covers it",
+        ),
+        (
+            with_gateway("10.0.0.2"),
+            "the gateway 10.0.0.2 is an address of the interface itself",
+        ),
+        (
+            with_gateway("10.0.0.255"),
+            "the gateway 10.0.0.255 is on none of the interface's networks; give one of its addresses a prefix that covers it",
+        ),
+        (
+            with_routes(&[("10.9.0.0/16", "10.0.0.1"), ("10.9.0.0/16", "10.0.0.3")]),
+            "two routes are given for 10.9.0.0/16",
+        ),
+        (
+            with_routes(&[("10.0.0.0/24", "10.0.0.1")]),
+            "10.0.0.0/24 is a network of the interface itself: what is for it needs no gateway",
+        ),
+        (
+            with_routes(&[("default", "10.0.0.1"); 1025]),
+            "a stack has at most 1024 routes, and 1025 are given",
+        ),
+        (
+            InterfaceConfig {
+                mtu: 67,
+                ..good.clone()
+            },
+            "an MTU of 67 bytes is not between 68 and 65535",
+        ),
+        (
+            InterfaceConfig {
+                mtu: 65536,
+                ..good.clone()
+            },
+            "an MTU of 65536 bytes is not between 68 and 65535",
+        ),
+        (
+            InterfaceConfig {
+                mac: Some(MacAddress([1, 0, 0, 0, 0, 0])),
+                ..good.clone()
+            },
+            "01:00:00:00:00:00 is not the address of one station",
+        ),
+        (
+            InterfaceConfig {
+                mac: Some(MacAddress([0; 6])),
+                ..good.clone()
+            },
+            "00:00:00:00:00:00 is not the address of one station",
+        ),
+    ];
+    for (config, sentence) in rows {
+        assert_eq!(Interface::new(config).unwrap_err().to_string(), sentence);
+    }
+    let edges = [
+        ("10.0.0.2", Some(0)),
+        ("10.0.0.4", Some(31)),
+        ("10.0.0.7", Some(32)),
+        ("10.0.0.8", None),
+    ];
+    Interface::new(config(&edges)).unwrap();
+}
+
+#[test]
+fn addresses_are_told_apart() {
+    let interface = Interface::new(config(&[
+        ("10.0.0.2", Some(24)),
+        ("10.1.0.2", Some(31)),
+        ("10.2.0.2", None),
+    ]))
+    .unwrap();
+    // (address, local, broadcast, peer, on link)
+    let rows = [
+        ("10.0.0.2", true, false, false, true),
+        ("10.2.0.2", true, false, false, false),
+        ("10.0.0.1", false, false, true, true),
+        ("10.0.0.255", false, true, false, true),
+        ("10.1.0.3", false, false, true, true),
+        ("255.255.255.255", false, true, false, false),
+        ("192.0.2.1", false, false, true, false),
+        ("0.0.0.0", false, false, false, false),
+        ("127.0.0.1", false, false, false, false),
+        ("239.1.2.3", false, false, false, false),
+        ("fd00::1", false, false, false, false),
+    ];
+    for (address, local, broadcast, peer, on_link) in rows {
+        let address = v4(address);
+        assert_eq!(interface.is_local(&address), local, "{address}");
+        assert_eq!(interface.is_broadcast(&address), broadcast, "{address}");
+        assert_eq!(interface.is_peer(&address), peer, "{address}");
+        assert_eq!(interface.is_on_link(&address), on_link, "{address}");
+    }
+    for (destination, source) in [
+        ("10.1.0.3", "10.1.0.2"),
+        ("10.0.0.9", "10.0.0.2"),
+        ("192.0.2.1", "10.0.0.2"),
+    ] {
+        assert_eq!(
+            interface.source_for(&v4(destination)),
+            v4(source),
+            "{destination}"
+        );
+    }
+}
+
+#[test]
+fn the_next_hop_is_the_destination_or_a_gateway() {
+    let alone = config(&[("10.0.0.2", Some(24))]);
+    let with = |routes: &[(&str, &str)]| InterfaceConfig {
+        routes: routes.iter().map(route).collect(),
+        ..alone.clone()
+    };
+    let routed = with(&[("default", "10.0.0.1")]);
+    // Longer than the network, shorter, and nothing for all the rest.
+    let apart = with(&[
+        ("10.0.0.128/25", "10.0.0.1"),
+        ("10.0.0.0/8", "10.0.0.3"),
+        ("10.9.0.0/16", "10.0.0.4"),
+    ]);
+    let rows = [
+        (&alone, "10.0.0.9", Some("10.0.0.9"), false),
+        (&alone, "192.0.2.1", Some("192.0.2.1"), true),
+        (&routed, "10.0.0.9", Some("10.0.0.9"), false),
+        (&routed, "192.0.2.1", Some("10.0.0.1"), false),
+        (&routed, "255.255.255.255", Some("255.255.255.255"), false),
+        (&routed, "10.0.0.255", Some("10.0.0.255"), false),
+        (&routed, "224.0.0.9", Some("224.0.0.9"), false),
+        (&apart, "10.0.0.9", Some("10.0.0.9"), false),
+        (&apart, "10.0.0.130", Some("10.0.0.1"), false),
+        (&apart, "10.0.0.255", Some("10.0.0.255"), false),
+        (&apart, "10.1.0.1", Some("10.0.0.3"), false),
+        (&apart, "10.9.255.255", Some("10.0.0.4"), false),
+        (&apart, "10.10.0.0", Some("10.0.0.3"), false),
+        (&apart, "192.0.2.1", None, false),
+        (&apart, "255.255.255.255", Some("255.255.255.255"), false),
+    ];
+    for (config, destination, hop, learns) in rows {
+        let interface = Interface::new(config.clone()).unwrap();
+        let found = interface.next_hop(v4(destination));
+        assert_eq!(found, hop.map(v4), "{destination}");
+        assert_eq!(
+            interface.reaches(&v4(destination)),
+            hop.is_some(),
+            "{destination}"
+        );
+        assert_eq!(
+            interface.learns_from(&v4(destination)),
+            learns,
+            "{destination}"
+        );
+    }
+}
+
+#[test]
+fn the_source_is_on_the_network_of_the_next_hop() {
+    let interface = Interface::new(InterfaceConfig {
+        routes: [("default", "10.1.0.1"), ("10.9.0.0/16", "10.0.0.1")]
+            .iter()
+            .map(route)
+            .collect(),
+        ..config(&[
+            ("10.0.0.2", Some(24)),
+            ("10.1.0.2", Some(24)),
+            ("10.1.0.3", Some(24)),
+        ])
+    })
+    .unwrap();
+    assert_eq!(interface.gateways(), [v4("10.0.0.1"), v4("10.1.0.1")]);
+    for (destination, source) in [
+        ("10.0.0.9", "10.0.0.2"),
+        ("10.1.0.9", "10.1.0.2"),
+        ("192.0.2.1", "10.1.0.2"),
+        ("10.9.0.1", "10.0.0.2"),
+    ] {
+        assert_eq!(
+            interface.source_for(&v4(destination)),
+            v4(source),
+            "{destination}"
+        );
+    }
+}
