@@ -1,6 +1,7 @@
 //! `braidnet serve`: a stack on a TUN or TAP device, or on a socket's frames, that answers real clients.
 
 mod carrier;
+mod pcap;
 mod placing;
 mod report;
 mod running;

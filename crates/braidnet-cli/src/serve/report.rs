@@ -3,6 +3,7 @@
 use super::settings::{Offer, Setup, What};
 use crate::impaired;
 use braidnet::Server;
+use braidnet::device::capture::Seen;
 use braidnet::device::impair::Impairment;
 use braidnet::device::{Capabilities, Offloads};
 use braidnet_service::meter::{Meter, Traffic};
@@ -124,6 +125,20 @@ pub fn impaired(impairment: &Impairment) {
     let mut text = String::new();
     text.push_str(&impaired::line("out", &impairment.outgoing()));
     text.push_str(&impaired::line("in", &impairment.incoming()));
+    say(&text);
+}
+
+/// Says what was recorded, and what was not.
+pub fn captured(interfaces: &[Seen]) {
+    let sum = |of: fn(&Seen) -> u64| interfaces.iter().map(of).sum::<u64>();
+    let (packets, lost) = (sum(|seen| seen.packets), sum(|seen| seen.lost));
+    let mut text = format!("recorded {}", count(packets - lost, "packet"));
+    if lost > 0 {
+        text.push_str(&format!(
+            "; {lost} not: the disk was too slow or took no more"
+        ));
+    }
+    text.push('\n');
     say(&text);
 }
 

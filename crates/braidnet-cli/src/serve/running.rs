@@ -79,9 +79,12 @@ impl Serving {
         };
         let device = meter.around(device);
         let (device, capture): (Box<dyn Device>, _) = match &setup.pcap {
-            Some(path) => {
-                let capture = Capture::create(path, 0)
-                    .map_err(|error| Failure::Runtime(error.to_string()))?;
+            Some(pcap) => {
+                let capture = match pcap.ring {
+                    None => Capture::create(&pcap.file, 0),
+                    Some(ring) => Capture::create_ring(&pcap.file, ring, 0),
+                };
+                let capture = capture.map_err(|error| Failure::Runtime(error.to_string()))?;
                 (
                     Box::new(capture.around(&device_name, device)),
                     Some(capture),
@@ -178,10 +181,12 @@ impl Serving {
                 "{error}; this is a fault of braidnet: please report it"
             ))
         })?;
-        match capture.map(|capture| capture.flush()) {
-            Some(Err(error)) => Err(Failure::Runtime(error.to_string())),
-            _ => Ok(()),
-        }
+        let Some(capture) = capture else {
+            return Ok(());
+        };
+        let written = capture.flush();
+        report::captured(&capture.seen());
+        written.map_err(|error| Failure::Runtime(error.to_string()))
     }
 
     fn wait_for_none(&self, at_most: Duration, signals: &Receiver<i32>) {

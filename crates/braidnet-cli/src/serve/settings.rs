@@ -1,6 +1,7 @@
 //! What is asked for: on the command line and in a file, in the same words.
 
 use super::carrier::Carrier;
+use super::pcap::Pcap;
 use super::placing::Placing;
 use super::values::{Bytes, HttpRoot, Prefixed, Routed, Span, Station};
 use crate::choices::{Switch, one_of};
@@ -125,6 +126,13 @@ pub struct Settings {
     /// Record all packets in this pcapng file
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+    /// Go on in another file before one is longer than this, each complete by itself: for `--pcap a.pcapng` in a_00001.pcapng, a_00002.pcapng and so on
+    #[arg(long, value_name = "SIZE")]
+    #[serde(deserialize_with = "one")]
+    pub pcap_size: Option<Bytes>,
+    /// Keep so many of those files, the last ones [default: all]
+    #[arg(long, value_name = "N")]
+    pub pcap_ring: Option<usize>,
     /// Do this to packets that are sent: `braidnet relay --help` lists the words
     #[arg(long, value_name = "WORD=VALUE,...")]
     #[serde(deserialize_with = "one")]
@@ -235,6 +243,8 @@ impl Settings {
             mtu: self.mtu.or(file.mtu),
             offload: self.offload.or(file.offload),
             pcap: self.pcap.or(file.pcap),
+            pcap_size: self.pcap_size.or(file.pcap_size),
+            pcap_ring: self.pcap_ring.or(file.pcap_ring),
             impair: self.impair.or(file.impair),
             impair_back: self.impair_back.or(file.impair_back),
             drain: self.drain.or(file.drain),
@@ -267,7 +277,7 @@ pub struct Setup {
     pub services: Vec<Offer>,
     pub placing: Placing,
     pub batch: usize,
-    pub pcap: Option<PathBuf>,
+    pub pcap: Option<Pcap>,
     /// To what is sent, and to what is received.
     pub impair: Option<(Impairments, Impairments)>,
     pub drain: Duration,
@@ -350,6 +360,7 @@ impl Setup {
             return usage("--memory needs at least 16M");
         }
         let (resolution, icmp_errors) = limits(&settings)?;
+        let pcap = Pcap::check(&settings)?;
         if settings.ttl == Some(0) {
             return usage("--ttl takes 1 to 255 hops");
         }
@@ -364,7 +375,7 @@ impl Setup {
             addresses: settings.address,
             routes: settings.route.iter().map(|routed| routed.0).collect(),
             batch,
-            pcap: settings.pcap,
+            pcap,
             impair: match (settings.impair, settings.impair_back) {
                 (None, None) => None,
                 (out, back) => Some((out.unwrap_or_default(), back.unwrap_or_default())),

@@ -145,6 +145,38 @@ fn what_serve_records_is_replayed() {
 }
 
 #[test]
+fn what_serve_records_in_a_ring_is_the_end_of_it() {
+    let Some(namespace) = Namespace::new("replay ring") else {
+        return;
+    };
+    let scratch = Scratch::new("replay-ring");
+    let file = scratch.0.join("packets.pcapng").display().to_string();
+    let ring = ["--pcap", &file, "--pcap-size", "1K", "--pcap-ring", "2"];
+    let server = Server::on_bn0(&namespace, &[&["--echo", "7"][..], &ring].concat());
+    namespace.inside(|| {
+        let mut stream = connect(7);
+        for _ in 0..20 {
+            stream.write_all(b"hello").expect("it is taken");
+            stream.read_exact(&mut [0; 5]).expect("it is answered");
+        }
+    });
+    let ended = server.stop(Signal::TERM);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.report.contains("recorded "), "{ended:?}");
+    let files = std::fs::read_dir(&scratch.0).expect("it is there");
+    let mut files: Vec<String> = files
+        .map(|entry| entry.expect("it is there").path().display().to_string())
+        .collect();
+    files.sort();
+    assert_eq!(files.len(), 2, "{files:?}");
+    for file in files {
+        let arguments = [&file, "--to", "tun:bn0", "--speed", "max"];
+        let output = replay(&namespace, &arguments);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_replayed_is_refused_with_a_sentence() {
     let Some(namespace) = Namespace::new("replay refusals") else {
         return;

@@ -21,11 +21,17 @@
 //!
 //! What it costs: on the path of the packets one read of the clock per run and two copies of what is recorded (with a
 //! small snap length, of the headers only). Writing is a thread's of its own. Where the file's disk does not keep up,
-//! packets pass unrecorded once 16 MiB wait ([`Capture::set_held_bytes`]); the file's last blocks and [`Capture::seen`] say how many.
+//! packets pass unrecorded once 16 MiB wait ([`Capture::set_held_bytes`]); the file's last blocks and [`Capture::seen`] say how many. Nor does a full disk hold anybody up: what it
+//! refuses is missing and counted likewise, and what comes when there is room again is recorded.
+//!
+//! [`Capture::create_ring`] goes on from file to file, each complete by itself, and keeps the last ones.
 
+mod destination;
+mod files;
 mod pcapng;
 mod sink;
 
+pub use files::Ring;
 pub use pcapng::Direction;
 pub use sink::Seen;
 
@@ -34,9 +40,10 @@ use crate::{
 };
 use braidnet_message::{Message, Pool, Run};
 use braidnet_sync::parker::Unparker;
+use destination::{Destination, Stream};
+use files::Files;
 use pcapng::PacketHeader;
 use sink::Sink;
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -59,8 +66,8 @@ pub enum CaptureError {
     /// The thread that writes the file could not be started.
     #[error("no thread could be started to write the capture: {0}")]
     Thread(Arc<io::Error>),
-    /// The file could not be written. Nothing more is recorded.
-    #[error("the capture stopped, its file cannot be written: {0}")]
+    /// The file could not be written. What was to be is missing, and counted ([`Seen::lost`]).
+    #[error("the capture is not whole, its file could not be written: {0}")]
     Write(Arc<io::Error>),
 }
 
@@ -88,12 +95,30 @@ impl Capture {
     ///
     /// [`CaptureError::Create`] and [`CaptureError::Thread`].
     pub fn create(path: impl AsRef<Path>, snaplen: usize) -> Result<Self, CaptureError> {
-        let path = path.as_ref();
-        let file = File::create(path).map_err(|source| CaptureError::Create {
+        Self::in_files(path.as_ref(), None, snaplen)
+    }
+
+    /// The same in files that follow each other, each complete by itself: for `packets.pcapng` they are called `packets_00001.pcapng`, `packets_00002.pcapng` and so on. One
+    /// is begun where the next packet would make the last longer than the [ring](Ring) says, and no packet is missing there. What an earlier capture has left under
+    /// these names is emptied as its number comes up.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Create`] and [`CaptureError::Thread`].
+    pub fn create_ring(
+        path: impl AsRef<Path>,
+        ring: Ring,
+        snaplen: usize,
+    ) -> Result<Self, CaptureError> {
+        Self::in_files(path.as_ref(), Some(ring), snaplen)
+    }
+
+    fn in_files(path: &Path, ring: Option<Ring>, snaplen: usize) -> Result<Self, CaptureError> {
+        let files = Files::create(path, ring).map_err(|source| CaptureError::Create {
             path: path.to_path_buf(),
             source: Arc::new(source),
         })?;
-        Self::with_clock(file, snaplen, system_nanos)
+        Self::to(files, snaplen, system_nanos)
     }
 
     /// The same to any writer (a pipe, a socket, memory), with the time from `clock`: nanoseconds since the Unix epoch.
@@ -106,13 +131,21 @@ impl Capture {
         snaplen: usize,
         clock: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Result<Self, CaptureError> {
+        Self::to(Stream(writer), snaplen, clock)
+    }
+
+    fn to(
+        destination: impl Destination + Send + 'static,
+        snaplen: usize,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Result<Self, CaptureError> {
         let mut header = Vec::new();
         pcapng::section_header(&mut header);
         let sink = Arc::new(Sink::new(header));
         let of_writer = sink.clone();
         let thread = thread::Builder::new()
             .name("braidnet-capture".to_string())
-            .spawn(move || of_writer.write_to(writer))
+            .spawn(move || of_writer.write_to(destination))
             .map_err(|error| CaptureError::Thread(Arc::new(error)))?;
         let snaplen = if snaplen == 0 { usize::MAX } else { snaplen };
         Ok(Capture {

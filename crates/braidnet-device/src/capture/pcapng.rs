@@ -45,6 +45,9 @@ pub const ISB_DROPPED: u16 = 5;
 pub const LINK_ETHERNET: u16 = 1;
 pub const LINK_RAW: u16 = 101;
 
+/// The shortest block: a type, and a length twice (§3.1).
+const BLOCK_MIN: usize = 12;
+
 /// Timestamps count units of 10^-9 seconds.
 pub const NANOSECONDS: u8 = 9;
 
@@ -145,6 +148,25 @@ pub fn interface_statistics(
         option(out, ISB_DROPPED, &dropped.to_ne_bytes());
         option(out, OPTION_END, &[]);
     });
+}
+
+/// The blocks that lie one behind the other, each with its type, up to what is none.
+pub fn blocks(mut bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
+    std::iter::from_fn(move || {
+        let kind = u32::from_ne_bytes(*bytes.first_chunk()?);
+        let length = u32::from_ne_bytes(*bytes.get(4..)?.first_chunk()?) as usize;
+        if length < BLOCK_MIN {
+            return None;
+        }
+        let (block, rest) = bytes.split_at_checked(length)?;
+        bytes = rest;
+        Some((kind, block))
+    })
+}
+
+/// The interface of an enhanced packet block.
+pub fn packet_interface(block: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(*block.get(8..)?.first_chunk()?))
 }
 
 /// Type and total length in front, total length again behind (§3.1). The body is a multiple of four bytes.

@@ -3,11 +3,12 @@
 //! Processors append under a short lock: one copy of what they encoded outside. The writer sleeps while the buffer is
 //! empty, is woken by its first bytes and again when [`WRITE_AT`] bytes have come, and writes what there is at the
 //! latest [`WRITE_EVERY`] after that. It swaps the buffer for an empty one before it writes, so that nobody waits for
-//! the disk. Where the disk does not keep up, the buffer grows to [`HELD_BYTES`], or what it is told; what comes then is counted as lost.
+//! the disk. Where the disk does not keep up, the buffer grows to [`HELD_BYTES`], or what it is told; what comes then is counted as lost, and so is what the disk refuses.
 
-use super::pcapng;
+use super::destination::Destination;
+use super::pcapng::{self, ENHANCED_PACKET};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::io::{self, Write};
+use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,12 +51,25 @@ struct State {
     closing: bool,
     /// The writer has returned or panicked.
     finished: bool,
+    /// The first.
     error: Option<Arc<io::Error>>,
+    /// Nothing will ever be written again.
+    is_over: bool,
 }
 
 impl State {
     fn is_due(&self) -> bool {
         self.closing || self.flushes_asked != self.flushes_done || self.filling.len() >= WRITE_AT
+    }
+
+    /// Counts the packets of blocks that are not written.
+    fn lose(&mut self, blocks: &[u8]) {
+        let packets = pcapng::blocks(blocks).filter(|(kind, _)| *kind == ENHANCED_PACKET);
+        for interface in packets.filter_map(|(_, block)| pcapng::packet_interface(block)) {
+            if let Some(seen) = self.interfaces.get_mut(interface as usize) {
+                seen.lost += 1;
+            }
+        }
     }
 }
 
@@ -87,7 +101,7 @@ impl Sink {
     pub fn append(&self, interface: u32, blocks: &[u8], packets: usize) {
         let mut state = self.state.lock();
         let before = state.filling.len();
-        let room = state.error.is_none() && before + blocks.len() <= state.held_bytes;
+        let room = !state.is_over && before + blocks.len() <= state.held_bytes;
         if let Some(seen) = state.interfaces.get_mut(interface as usize) {
             seen.packets += packets as u64;
             seen.lost += if room { 0 } else { packets as u64 };
@@ -137,7 +151,7 @@ impl Sink {
     }
 
     /// The writer: returns once the sink is closed and all is written.
-    pub fn write_to(&self, mut writer: impl Write) {
+    pub fn write_to(&self, mut destination: impl Destination) {
         // Dropped after the lock is given back, also where the writer panics.
         let _finish = Finish(self);
         let mut spare = Vec::new();
@@ -145,16 +159,18 @@ impl Sink {
         loop {
             self.wait_for_work(&mut state);
             let flushing = state.flushes_asked;
-            let working = state.error.is_none();
+            let is_over = state.is_over;
             mem::swap(&mut state.filling, &mut spare);
-            let result = MutexGuard::unlocked(&mut state, || match working {
-                true => writer.write_all(&spare).and_then(|()| writer.flush()),
-                false => Ok(()),
+            let written = MutexGuard::unlocked(&mut state, || match is_over {
+                false => destination.write(&spare),
+                true => Ok(()),
             });
-            spare.clear();
-            if let Err(error) = result {
-                state.error = Some(Arc::new(error));
+            if let Err(unwritten) = written {
+                state.lose(spare.get(unwritten.from..).unwrap_or_default());
+                state.is_over = unwritten.is_final;
+                state.error.get_or_insert(Arc::new(unwritten.error));
             }
+            spare.clear();
             state.flushes_done = flushing;
             self.written.notify_all();
             if state.closing && state.filling.is_empty() {
@@ -182,7 +198,7 @@ struct Finish<'a>(&'a Sink);
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        state.finished = true;
+        (state.finished, state.is_over) = (true, true);
         if std::thread::panicking() && state.error.is_none() {
             state.error = Some(Arc::new(io::Error::other("the writer panicked")));
         }

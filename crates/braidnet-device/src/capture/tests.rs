@@ -46,7 +46,7 @@ fn open(device: impl Device) -> QueuePair {
 
 /// A block read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Block {
+pub enum Block {
     Section,
     Interface {
         link_type: u16,
@@ -117,7 +117,7 @@ fn option<'a>(options: &[(u16, &'a [u8])], code: u16) -> &'a [u8] {
 }
 
 /// Parses a whole file, and takes nothing on trust.
-fn walk(file: &[u8]) -> Vec<Block> {
+pub fn walk(file: &[u8]) -> Vec<Block> {
     let mut file = Bytes(file);
     let mut blocks = Vec::new();
     while !file.0.is_empty() {

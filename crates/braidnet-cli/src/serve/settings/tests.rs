@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::serve::carrier::Which;
+use braidnet::device::capture::Ring;
 use braidnet::device::tun::Mode;
 use clap::Parser;
 
@@ -19,7 +20,7 @@ fn line(words: &str) -> Settings {
 
 const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --route default=10.77.0.1 --route 10.0.0.0/8=10.77.0.9 --echo 7 --discard 9 \
         --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --queues 1 --perimeter locked --order numbered --lock mcs \
-        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --connections 1000 --neighbours 50 --icmp-errors 10 --congestion new-reno --path-probing always --ttl 9 --dscp 46";
+        --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --pcap-size 64M --pcap-ring 10 --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --connections 1000 --neighbours 50 --icmp-errors 10 --congestion new-reno --path-probing always --ttl 9 --dscp 46";
 const FILE: &str = r#"
         tap = "bn0"
         host = "10.77.0.1/24"
@@ -44,6 +45,8 @@ const FILE: &str = r#"
         batch = 8
         mtu = 9000
         pcap = "x.pcapng"
+        pcap-size = "64M"
+        pcap-ring = 10
         impair = "loss=1%"
         impair-back = "delay=20ms,seed=7"
         drain = "500ms"
@@ -82,6 +85,15 @@ fn the_line_overrides_the_file() {
         (setup.carrier.which, setup.services.len()),
         (Which::Named(Mode::Tun, "other".to_owned()), 6)
     );
+    let ring = Ring {
+        files: 10,
+        file_bytes: 64 << 20,
+    };
+    let pcap = Pcap {
+        file: "x.pcapng".into(),
+        ring: Some(ring),
+    };
+    assert_eq!(setup.pcap, Some(pcap));
 }
 
 #[test]
@@ -175,6 +187,18 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         (
             "--tun bn0 --address 10.77.0.2 --icmp-errors 1000001",
             "--icmp-errors takes 0 to 1000000",
+        ),
+        (
+            "--tun bn0 --address 10.77.0.2 --pcap-size 1M",
+            "--pcap-size needs --pcap FILE",
+        ),
+        (
+            "--tun bn0 --address 10.77.0.2 --pcap a --pcap-ring 3",
+            "--pcap-ring needs --pcap-size",
+        ),
+        (
+            "--tun bn0 --address 10.77.0.2 --pcap a --pcap-size 1M --pcap-ring 0",
+            "more than 0",
         ),
         ("--tun bn0 --address 10.77.0.2 --ttl 0", "1 to 255"),
         ("--tun bn0 --address 10.77.0.2 --dscp 64", "0 to 63"),
