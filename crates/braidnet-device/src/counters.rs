@@ -16,6 +16,13 @@ pub enum DropReason {
     ReceiveFramingMalformed,
     /// The length in front of a frame of a stream is more than any frame has: the peer speaks another protocol, or is lost in its own stream. It is the device's end.
     ReceiveFramingLost,
+    /// What arrived stands for several segments of a kind that is not taken here, and the system does not cut it: whoever sends it has to, with its segmentation offload
+    /// switched off.
+    ReceiveOffloadUnsupported,
+    /// What arrived has a VLAN's tag.
+    ReceiveVlanTagged,
+    /// There was no room for what arrived where the system puts packets until they are taken.
+    ReceiveRingFull,
     /// What was to leave is longer than the device's MTU and link header allow.
     TransmitOversize,
     /// What was to leave is empty.
@@ -28,7 +35,7 @@ pub enum DropReason {
     DeviceGone,
     /// The system refused the packet for a reason that has no name here.
     TransmitRefused,
-    /// As many packets as may be wait for room in the socket: the peer does not read as fast as this side sends.
+    /// As many packets as may be wait for room in the socket, or the interface's own queue has none: the peer does not read as fast as this side sends.
     TransmitFull,
     /// An [impairment](crate::impair) lost it, by itself.
     ImpairedLost,
@@ -44,12 +51,15 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 17] = [
+    pub const ALL: [DropReason; 20] = [
         DropReason::ReceiveOversize,
         DropReason::ReceiveOffloadMalformed,
         DropReason::ReceiveNoBuffer,
         DropReason::ReceiveFramingMalformed,
         DropReason::ReceiveFramingLost,
+        DropReason::ReceiveOffloadUnsupported,
+        DropReason::ReceiveVlanTagged,
+        DropReason::ReceiveRingFull,
         DropReason::TransmitOversize,
         DropReason::TransmitEmpty,
         DropReason::TransmitMalformed,
@@ -72,6 +82,9 @@ impl DropReason {
             DropReason::ReceiveNoBuffer => "receive-no-buffer",
             DropReason::ReceiveFramingMalformed => "receive-framing-malformed",
             DropReason::ReceiveFramingLost => "receive-framing-lost",
+            DropReason::ReceiveOffloadUnsupported => "receive-offload-unsupported",
+            DropReason::ReceiveVlanTagged => "receive-vlan-tagged",
+            DropReason::ReceiveRingFull => "receive-ring-full",
             DropReason::TransmitOversize => "transmit-oversize",
             DropReason::TransmitEmpty => "transmit-empty",
             DropReason::TransmitMalformed => "transmit-malformed",

@@ -1,6 +1,7 @@
 //! The traits that every device shares.
 
 use crate::capture::CaptureError;
+use crate::packet::PacketError;
 use crate::tun::TunError;
 use crate::{Alarm, Counters, MacAddress};
 use braidnet_message::{Pool, Run};
@@ -197,6 +198,9 @@ pub enum DeviceError {
     /// A TUN or TAP device.
     #[error(transparent)]
     Tun(#[from] TunError),
+    /// An interface of the system's.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
     /// A capture around a device.
     #[error(transparent)]
     Capture(#[from] CaptureError),

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`memory::wire`] | two stacks joined in one process: measurements, simulations, tests |
 //! | [`tun::TunDevice`] | Linux TUN (IP packets) and TAP (Ethernet frames) |
+//! | [`packet::PacketDevice`] | an Ethernet interface of the system's, shared with it (AF_PACKET) |
 //! | [`qemu::QemuDevice`] | Ethernet frames over a stream socket, as qemu frames them |
 //! | [`impair::Impaired`] | middleware that does to packets what a bad network does |
 //! | [`capture::Captured`] | middleware that records what passes through any other device as pcapng |
@@ -24,10 +25,15 @@
 mod alarm;
 mod counters;
 mod device;
+mod ioctl;
+mod overflow;
+mod passage;
+mod vnet;
 
 pub mod capture;
 pub mod impair;
 pub mod memory;
+pub mod packet;
 pub mod qemu;
 pub mod relay;
 pub mod replay;

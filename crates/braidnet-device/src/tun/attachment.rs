@@ -1,8 +1,8 @@
 //! An open device: its queues, and what dropping it takes back.
 
 use super::interface::Interface;
-use super::{Mode, QUEUES_MAX, TunConfig, TunError, ioctl, vnet};
-use crate::{MacAddress, Offloads};
+use super::{Mode, QUEUES_MAX, TunConfig, TunError};
+use crate::{MacAddress, Offloads, ioctl, vnet};
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::io::Errno;
 use std::io;

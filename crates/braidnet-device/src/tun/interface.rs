@@ -1,8 +1,8 @@
 //! The system's side of a device: what it is, what is set on it, and what is taken back at the end.
 
-use super::ioctl::Channels;
 use super::netlink::{InterfaceAddress, Netlink};
-use super::{HostAddress, MTU_MIN, MTU_MIN_V6, Mode, TunConfig, TunError, ioctl};
+use super::{HostAddress, MTU_MIN, MTU_MIN_V6, Mode, TunConfig, TunError};
+use crate::ioctl::{self, Channels};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;

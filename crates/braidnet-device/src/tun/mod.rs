@@ -42,19 +42,17 @@
 mod attachment;
 mod error;
 mod interface;
-mod ioctl;
 mod link;
 mod netlink;
-mod overflow;
 mod passed;
 mod receiver;
 mod transmitter;
-mod vnet;
 
 pub use error::TunError;
 pub use passed::{PassedConfig, inherited, received};
 
 use crate::device::station_beside;
+use crate::passage::Passage;
 use crate::{Capabilities, Device, DeviceError, MacAddress, Medium, Offloads, QueuePair};
 use attachment::Attachment;
 use braidnet_wire::address::Address;
@@ -269,13 +267,8 @@ impl Device for TunDevice {
         let link = |queue| Link {
             attachment: self.attachment.clone(),
             queue,
-            packet_max: self.capabilities.packet_max(),
-            header_len: match self.capabilities.medium {
-                Medium::Ip => 0,
-                Medium::Ethernet { .. } => braidnet_wire::ethernet::HEADER_LEN,
-            },
             has_vnet: self.attachment.has_vnet,
-            offloads: self.capabilities.offloads,
+            passage: Passage::of(&self.capabilities),
         };
         let pair = |queue| QueuePair {
             receiver: Box::new(TunReceiver::new(link(queue))),

@@ -4,8 +4,8 @@
 //! interface has, addresses and MTU, it says only to who is in its namespace, so nothing of that is looked at or changed here.
 
 use super::attachment::Attachment;
-use super::{Mode, TunError, ioctl};
-use crate::MacAddress;
+use super::{Mode, TunError};
+use crate::{MacAddress, ioctl};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};

@@ -1,9 +1,10 @@
 //! The way in of an open TUN or TAP device.
 
-use super::link::{Link, retry};
-use super::overflow::Overflow;
-use super::vnet::{self, Described, VnetHeader};
-use crate::{Counters, DropReason, RECEIVE_HEADROOM, Receiver};
+use super::link::Link;
+use crate::overflow::Overflow;
+use crate::passage::{Arrival, retry};
+use crate::vnet::{self, VnetHeader};
+use crate::{Counters, RECEIVE_HEADROOM, Receiver};
 use braidnet_message::{Message, Pool, Run};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -28,9 +29,13 @@ enum Read {
 impl TunReceiver {
     pub fn new(link: Link) -> Self {
         // The system cuts what does not fit without a word: one byte more than can be shows it.
-        let room = link.packet_max + 1;
+        let room = link.passage.packet_max + 1;
         TunReceiver {
-            overflow: link.offloads.segments.then(|| Overflow::behind(room)),
+            overflow: link
+                .passage
+                .offloads
+                .segments
+                .then(|| Overflow::behind(room)),
             link,
             gone: false,
             counters: Counters::default(),
@@ -38,7 +43,7 @@ impl TunReceiver {
     }
 
     fn read(&mut self, pool: &mut Pool) -> Read {
-        let room = self.link.packet_max + 1;
+        let room = self.link.passage.packet_max + 1;
         let is_ready = match &mut self.overflow {
             Some(overflow) => overflow.is_ready(pool),
             None => true,
@@ -57,17 +62,25 @@ impl TunReceiver {
             IoSliceMut::new(behind.unwrap_or_default()),
         ];
         match retry(|| rustix::io::readv(self.link.fd(), &mut slices)) {
-            Ok(read) => match self.take(message, header, read, pool) {
-                Ok(message) => {
-                    let packets = message.segments();
-                    self.counters.count_packets(packets, message.total_len());
-                    Read::Packet(message)
+            Ok(read) => {
+                let arrival = Arrival {
+                    front: message,
+                    length: read.saturating_sub(self.link.vnet_len()),
+                    header: (self.link.has_vnet).then(|| VnetHeader::from_bytes(&header)),
+                };
+                let overflow = self.overflow.as_mut();
+                match self.link.passage.arrived(arrival, overflow, pool) {
+                    Ok(message) => {
+                        let packets = message.segments();
+                        self.counters.count_packets(packets, message.total_len());
+                        Read::Packet(message)
+                    }
+                    Err((reason, packets)) => {
+                        self.counters.count_drops(reason, packets as u64);
+                        Read::Dropped
+                    }
                 }
-                Err((reason, packets)) => {
-                    self.counters.count_drops(reason, packets as u64);
-                    Read::Dropped
-                }
-            },
+            }
             Err(Errno::BADFD | Errno::BADF | Errno::NODEV) => {
                 self.gone = true;
                 Read::Nothing
@@ -75,49 +88,6 @@ impl TunReceiver {
             // EAGAIN: nothing waits. Anything else passes (the interface is down, memory is short) and loses nothing.
             Err(_) => Read::Nothing,
         }
-    }
-
-    /// Makes a packet of what was `read`: `header`, the packet's bytes in `message`, and the rest in what overflows. Or why that cannot be, and for how
-    /// many packets.
-    fn take(
-        &mut self,
-        mut message: Message,
-        header: [u8; vnet::LEN],
-        read: usize,
-        pool: &mut Pool,
-    ) -> Result<Message, (DropReason, usize)> {
-        let length = read.saturating_sub(self.link.vnet_len());
-        let described = if self.link.has_vnet {
-            let front = &message.bytes()[..length.min(message.len())];
-            VnetHeader::from_bytes(&header)
-                .of(front, self.link.header_len, length)
-                .map_err(|reason| (reason, 1))?
-        } else {
-            Described::default()
-        };
-        let first = match described.train {
-            None => length,
-            Some(train) => train.header_len + train.segment_bytes,
-        };
-        if first > self.link.packet_max {
-            return Err((DropReason::ReceiveOversize, 1));
-        }
-        if let Some(train) = described.train {
-            // None but those of IPv4 were asked for.
-            let Some(overflow) = self.overflow.as_mut().filter(|_| train.is_v4) else {
-                return Err((DropReason::ReceiveOffloadMalformed, 1));
-            };
-            let packets = (length - train.header_len).div_ceil(train.segment_bytes);
-            let rest = overflow.rest(&message, first, length, pool);
-            let rest = rest.ok_or((DropReason::ReceiveNoBuffer, packets))?;
-            message.truncate(first);
-            message.push_continuation(rest);
-            message.set_segment_bytes(train.segment_bytes as u32);
-        } else {
-            message.truncate(length);
-        }
-        message.set_checksum(described.checksum);
-        Ok(message)
     }
 }
 
@@ -154,8 +124,9 @@ impl Receiver for TunReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Offloads;
+    use crate::passage::Passage;
     use crate::tun::attachment::Attachment;
+    use crate::{DropReason, Offloads};
     use braidnet_message::Arena;
     use std::os::unix::net::UnixDatagram;
     use std::sync::Arc;
@@ -174,10 +145,12 @@ mod tests {
         let mut receiver = TunReceiver::new(Link {
             attachment: Arc::new(attachment),
             queue: 0,
-            packet_max: 100,
-            header_len: 0,
             has_vnet: false,
-            offloads: Offloads::NONE,
+            passage: Passage {
+                packet_max: 100,
+                header_len: 0,
+                offloads: Offloads::NONE,
+            },
         });
         for length in [101, 101, 101, 60] {
             peers.send(&[0x45; 101][..length]).expect("room");

@@ -1,7 +1,7 @@
 //! The way out of an open TUN or TAP device.
 
-use super::link::{Link, retry};
-use super::vnet::{self, VnetHeader};
+use super::link::Link;
+use crate::passage::retry;
 use crate::{Counters, DeviceError, DropReason, Transmitter};
 use braidnet_message::{Message, Run};
 use rustix::io::Errno;
@@ -36,8 +36,8 @@ impl TunTransmitter {
     }
 
     fn write(&mut self, message: &Message) -> Written {
-        let header = match self.header(message) {
-            Ok(header) => header,
+        let header = match self.link.passage.leaving(message) {
+            Ok(header) => header.to_bytes(),
             Err(reason) => return Written::Dropped(reason),
         };
         let header = &header[..self.link.vnet_len()];
@@ -66,37 +66,6 @@ impl TunTransmitter {
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => Written::Later,
             Err(error) => Written::Dropped(reason(error)),
         }
-    }
-
-    /// What stands in front of a packet, where something does; the reason why it cannot leave.
-    fn header(&self, message: &Message) -> Result<[u8; vnet::LEN], DropReason> {
-        let is_train = message.segment_bytes() != 0;
-        // No segment of a train is longer than the first.
-        let longest = if is_train {
-            message.len()
-        } else {
-            message.total_len()
-        };
-        if longest == 0 {
-            return Err(DropReason::TransmitEmpty);
-        }
-        if longest > self.link.packet_max {
-            return Err(DropReason::TransmitOversize);
-        }
-        if is_train && !self.link.offloads.segments {
-            return Err(DropReason::TransmitMalformed);
-        }
-        let described = VnetHeader::describing(
-            message.bytes(),
-            self.link.header_len,
-            message.segment_bytes(),
-            message.checksum(),
-        );
-        // A partial checksum is the device's to finish only where it says so.
-        described
-            .filter(|described| self.link.offloads.checksum || *described == VnetHeader::default())
-            .map(VnetHeader::to_bytes)
-            .ok_or(DropReason::TransmitMalformed)
     }
 }
 
@@ -128,7 +97,7 @@ impl Transmitter for TunTransmitter {
             }
             taken += 1;
         }
-        drop_front(run, taken);
+        run.drain_front(taken);
     }
 
     fn another(&self) -> Result<Box<dyn Transmitter>, DeviceError> {
@@ -144,36 +113,9 @@ impl Transmitter for TunTransmitter {
     }
 }
 
-/// Drops the first `count` messages of `run`.
-fn drop_front(run: &mut Run, count: usize) {
-    if count == run.len() {
-        run.clear();
-        return;
-    }
-    let mut seen = 0;
-    run.retain_mut(|_| {
-        seen += 1;
-        seen > count
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use braidnet_message::{Arena, Pool};
-
-    #[test]
-    fn what_was_not_taken_stays_in_order() {
-        let mut pool = Pool::new(&Arena::new(1 << 20));
-        for count in 0..=4 {
-            let mut run: Run = (0..4u8)
-                .map(|number| pool.copy_from_slice(0, &[number]).expect("room"))
-                .collect();
-            drop_front(&mut run, count);
-            let left: Vec<u8> = run.iter().map(|message| message.bytes()[0]).collect();
-            assert_eq!(left, (count as u8..4).collect::<Vec<_>>());
-        }
-    }
 
     #[test]
     fn every_error_of_the_driver_has_a_name() {

@@ -1,4 +1,4 @@
-//! The system calls on interfaces: the crate's only unsafe code.
+//! The system calls on interfaces and on TUN and TAP devices.
 //!
 //! Every call passes one [`InterfaceRequest`], which owns all the memory that the kernel reads and writes, or one number.
 
@@ -224,11 +224,16 @@ pub fn set_mtu(socket: impl AsFd, name: &str, mtu: usize) -> io::Result<()> {
 
 /// The Ethernet address of the interface's system side.
 pub fn hardware_address(socket: impl AsFd, name: &str) -> io::Result<[u8; 6]> {
+    hardware(socket, name).map(|(_, address)| address)
+}
+
+/// What kind of link the interface is on (`ARPHRD_*`), and the first six bytes of its address there.
+pub fn hardware(socket: impl AsFd, name: &str) -> io::Result<(u16, [u8; 6])> {
     let mut request = InterfaceRequest::new(name);
     request.call(socket, libc::SIOCGIFHWADDR as libc::c_ulong)?;
     // A `struct sockaddr`: the family, then the address.
     let [_, _, a, b, c, d, e, f, ..] = request.data;
-    Ok([a, b, c, d, e, f])
+    Ok((request.short(), [a, b, c, d, e, f]))
 }
 
 /// The name of the interface's driver and of its bus: for TUN and TAP devices `("tun", "tun")` and `("tun", "tap")`.

@@ -60,9 +60,11 @@ impl Overflow {
         }
         let mut copy = pool.allocate(0, total)?;
         copy.append(front.len())?.copy_from_slice(front);
-        let block = self.block.as_ref()?;
-        copy.append(behind)?
-            .copy_from_slice(&block.bytes()[..behind]);
+        if behind > 0 {
+            let block = self.block.as_ref()?;
+            copy.append(behind)?
+                .copy_from_slice(&block.bytes()[..behind]);
+        }
         Some(copy)
     }
 

@@ -14,7 +14,8 @@ pub const LEN: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 
-/// `VIRTIO_NET_HDR_GSO_*`. The bit for segments of which the first alone has CWR is not among them: nobody has offered to take such.
+/// `VIRTIO_NET_HDR_GSO_*`, and the bit for segments of which the first alone has CWR: a device whose offloads are agreed on is not offered such.
+const GSO_ECN: u8 = 0x80;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
@@ -82,6 +83,39 @@ impl VnetHeader {
         let [e, f] = self.checksum_start.to_ne_bytes();
         let [g, h] = self.checksum_offset.to_ne_bytes();
         [self.flags, self.gso_type, a, b, c, d, e, f, g, h]
+    }
+
+    /// The same, without a word on which segments of a train have the CWR of the first. In a train they all have it, which its receiver takes as it takes one: they
+    /// came together, with one mark of congestion for all, and what it says is to send no more echoes of those before (RFC 3168 §6.1.3).
+    pub fn without_congestion(self) -> VnetHeader {
+        VnetHeader {
+            gso_type: self.gso_type & !GSO_ECN,
+            ..self
+        }
+    }
+
+    /// Whether it says that a packet stands for several segments, of any kind.
+    pub fn is_train(self) -> bool {
+        self.gso_type != GSO_NONE
+    }
+
+    /// Whether they are of TCP over IPv4.
+    pub fn is_train_of_v4(self) -> bool {
+        self.gso_type == GSO_TCPV4
+    }
+
+    /// How many segments a packet of `total` bytes stands for that begins with `front`, as far as this can be believed: to count what is dropped.
+    pub fn segments(self, front: &[u8], link_len: usize, total: usize) -> usize {
+        let end = |transport: Transport| {
+            let udp = transport.start + udp::HEADER_LEN;
+            transport.tcp_header_end(front).unwrap_or(udp)
+        };
+        let header_len = Transport::of(front, link_len).map_or(link_len, end);
+        let data = total.saturating_sub(header_len);
+        match usize::from(self.gso_size) {
+            size if self.is_train() && size > 0 => data.div_ceil(size).max(1),
+            _ => 1,
+        }
     }
 
     /// What is to be said of a packet that leaves, whose headers lie in `front`, behind `link_len` bytes of link header; `None` if it is nothing that a device

@@ -1,0 +1,144 @@
+//! The ring into which the system puts what arrives: memory that both share.
+//!
+//! A slot belongs to whom its status says. The system writes a packet and then the status; who reads it has the slot to itself until it writes the status back, and nobody else
+//! looks at the slot meanwhile. So the status is read with acquire and written with release order, and all between them are plain reads.
+
+use super::socket::PacketSocket;
+use crate::vnet;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Bytes of a ring: as many packets of Ethernet's usual length as 30 ms of 1 Gbit/s have.
+const RING_BYTES: usize = 4 << 20;
+
+/// Bytes that the system takes at once; a slot that is longer has a block for itself.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// Bytes of a slot in front of a packet at the most: the system's header, an address, the packet's description, and alignment.
+const FRONT_BYTES: usize = 96;
+
+/// The slots, and which is next.
+pub struct Ring {
+    memory: NonNull<u8>,
+    bytes: usize,
+    slot_bytes: usize,
+    /// Where the next slot begins.
+    at: usize,
+}
+
+// SAFETY: the memory belongs to the ring alone, but for the system, which does not care what thread reads it.
+unsafe impl Send for Ring {}
+
+/// A packet in its slot.
+pub struct Waiting<'a> {
+    /// `TP_STATUS_*`.
+    pub status: u32,
+    /// How long it is, link header included.
+    pub length: usize,
+    /// Of these, as many as the slot has room for.
+    pub bytes: &'a [u8],
+    /// What is said of it.
+    pub description: [u8; vnet::LEN],
+    /// Of a tag that the system took off, where the status says that it did.
+    pub tag: u16,
+}
+
+impl Ring {
+    /// A ring for what comes by this socket, whose packets are described; each slot has room for more than `packet_max` bytes.
+    pub fn of(socket: &PacketSocket, packet_max: usize) -> io::Result<Ring> {
+        // A power of two, so that slots fill blocks, and blocks the ring.
+        let slot_bytes = (packet_max + 1 + FRONT_BYTES).next_power_of_two();
+        let block_bytes = BLOCK_BYTES.max(slot_bytes);
+        socket.make_ring(libc::tpacket_req {
+            tp_block_size: block_bytes as u32,
+            tp_block_nr: (RING_BYTES / block_bytes) as u32,
+            tp_frame_size: slot_bytes as u32,
+            tp_frame_nr: (RING_BYTES / slot_bytes) as u32,
+        })?;
+        // SAFETY: a new mapping at an address of the kernel's choice, of a descriptor that is open.
+        let memory = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                RING_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                socket.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let Some(memory) = NonNull::new(memory.cast()) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        Ok(Ring {
+            memory,
+            bytes: RING_BYTES,
+            slot_bytes,
+            at: 0,
+        })
+    }
+
+    /// Bytes of a slot: more than the part of any packet that lies in one.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    /// Whether a packet waits.
+    pub fn is_waiting(&self) -> bool {
+        self.status().load(Ordering::Relaxed) & libc::TP_STATUS_USER != 0
+    }
+
+    /// The packet that waits longest, if one does.
+    pub fn front(&self) -> Option<Waiting<'_>> {
+        let status = self.status().load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        let header = self.slot().cast::<libc::tpacket2_hdr>();
+        // SAFETY: the slot is this side's, is aligned to a page's part of at least 256 bytes, and begins with such a header, of which any bytes are one.
+        let header = unsafe { header.read() };
+        // SAFETY: the slot is within the mapping, and this side's until `release`, which takes the ring by `&mut`.
+        let slot = unsafe {
+            core::slice::from_raw_parts(self.slot().as_ptr().cast_const(), self.slot_bytes)
+        };
+        let begin = usize::from(header.tp_mac);
+        let end = begin + header.tp_snaplen as usize;
+        let (front, bytes) = slot.get(..end)?.split_at_checked(begin)?;
+        Some(Waiting {
+            status,
+            length: header.tp_len as usize,
+            bytes,
+            description: *front.last_chunk()?,
+            tag: header.tp_vlan_tci,
+        })
+    }
+
+    /// Gives the slot of the packet that waits longest back, and goes on to the next.
+    pub fn release(&mut self) {
+        self.status()
+            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.at = (self.at + self.slot_bytes) % self.bytes;
+    }
+
+    fn slot(&self) -> NonNull<u8> {
+        // SAFETY: `at` is a multiple of a slot's bytes below those of the mapping.
+        unsafe { self.memory.add(self.at) }
+    }
+
+    /// Whose the slot is: the first word of the system's header.
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: the word is aligned, lies in the mapping for as long as `self` does, and is only read and written as a whole by both sides.
+        unsafe { AtomicU32::from_ptr(self.slot().cast().as_ptr()) }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nothing borrowed from it is left.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}

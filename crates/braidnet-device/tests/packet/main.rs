@@ -1,0 +1,460 @@
+//! Interfaces that a stack shares with the system: one end of a veth pair each, in a network namespace of the test's own.
+//!
+//! Where that is not allowed the tests print SKIPPED and why; with `CI=true` in the environment they fail instead.
+
+#[allow(dead_code)]
+#[path = "../tun/system.rs"]
+mod system;
+
+use braidnet_device::packet::{PacketConfig, PacketDevice, QUEUES_MAX};
+use braidnet_device::{Device, DropReason, MacAddress, QueuePair};
+use braidnet_message::{Checksum, Message, Pool, Run};
+use braidnet_wire::address::Address;
+use braidnet_wire::checksum::Sum;
+use braidnet_wire::ipv4::{self, Ipv4Header};
+use braidnet_wire::seq::SeqNumber;
+use braidnet_wire::tcp::{self, TcpFlags, TcpHeader};
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::time::Instant;
+use system::{HOST, PATIENCE, STACK, in_namespace, ip, pool, receive, wait};
+
+const STATION: MacAddress = MacAddress([2, 0, 10, 99, 0, 2]);
+const OTHER: MacAddress = MacAddress([2, 0, 10, 99, 0, 9]);
+const MSS: usize = 1000;
+
+/// A namespace with a pair of interfaces: `v0` has the system's address and knows the stack's, `v1` is the stack's.
+fn over_veth(name: &str, test: impl FnOnce() + Send) {
+    in_namespace(name, || {
+        let stack = "10.99.0.2";
+        let station = "02:00:0a:63:00:02";
+        let lines = [
+            "link add v0 type veth peer name v1",
+            "addr add 10.99.0.1/24 dev v0",
+            "link set v0 up",
+            "link set v1 up",
+            &format!("neigh add {stack} lladdr {station} dev v0"),
+        ];
+        let made = lines
+            .iter()
+            .all(|line| ip(&line.split(' ').collect::<Vec<_>>()));
+        if made {
+            test();
+        }
+    });
+}
+
+fn on(name: &str) -> PacketConfig {
+    PacketConfig {
+        station: Some(STATION),
+        ..PacketConfig::on(name)
+    }
+}
+
+fn open(config: PacketConfig) -> QueuePair {
+    let device = PacketDevice::attach(config).expect("root may");
+    let mut pairs = Box::new(device).open().expect("it opens");
+    assert_eq!(pairs.len(), 1);
+    pairs.remove(0)
+}
+
+/// A UDP socket of the system's whose datagrams go to the stack.
+fn towards_stack() -> UdpSocket {
+    let socket = UdpSocket::bind((std::net::Ipv4Addr::from(HOST), 0)).expect("the address");
+    let stack = (std::net::Ipv4Addr::from(STACK), 9);
+    socket.connect(stack).expect("it is routed");
+    socket
+}
+
+fn is_udp(frame: &[u8]) -> bool {
+    frame[12..14] == [8, 0] && frame[14 + 9] == 17
+}
+
+fn is_ours(frame: &[u8]) -> bool {
+    frame[..6] == STATION.0
+}
+
+/// A frame from `v0` with a number and `length` bytes.
+fn frame(pool: &mut Pool, to: MacAddress, number: u32, length: usize) -> Message {
+    let mut frame = vec![0; length];
+    frame[..6].copy_from_slice(&to.0);
+    frame[6..12].copy_from_slice(&OTHER.0);
+    // A type for experiments (IEEE 802).
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame[14..18].copy_from_slice(&number.to_be_bytes());
+    pool.copy_from_slice(0, &frame).expect("room")
+}
+
+/// Segments of TCP in one message, as many as `data` has [`MSS`] bytes, their checksum left to the device.
+fn train(pool: &mut Pool, data: &[u8]) -> Message {
+    let (first, rest) = data.split_at(MSS);
+    let mut message = pool.copy_from_slice(64, first).expect("room");
+    message.push_continuation(pool.copy_from_slice(0, rest).expect("room"));
+    message.set_segment_bytes(MSS as u32);
+    let header = TcpHeader {
+        seq: SeqNumber::new(7),
+        flags: TcpFlags::ACK,
+        ..TcpHeader::default()
+    };
+    let len = tcp::header_len(&header) + data.len();
+    let front = message.prepend(tcp::header_len(&header)).expect("room");
+    tcp::emit(&header, 7, 8, front);
+    let [source, destination] = [HOST, STACK].map(Address::v4);
+    let pseudo_header = Sum::pseudo_header(&source, &destination, tcp::PROTOCOL, len as u32);
+    tcp::partly_seal(front, pseudo_header);
+    let front = message.prepend(ipv4::MIN_HEADER_LEN).expect("room");
+    let header = Ipv4Header {
+        source,
+        destination,
+        protocol: tcp::PROTOCOL,
+        ttl: 64,
+        total_len: (ipv4::MIN_HEADER_LEN + len) as u16,
+        dont_fragment: true,
+        ..Ipv4Header::default()
+    };
+    ipv4::emit(&header, front);
+    let front = message.prepend(14).expect("room");
+    front[..6].copy_from_slice(&STATION.0);
+    front[6..12].copy_from_slice(&OTHER.0);
+    front[12..].copy_from_slice(&[8, 0]);
+    message.set_checksum(Checksum::Partial);
+    message
+}
+
+fn send(pair: &mut QueuePair, messages: impl IntoIterator<Item = Message>) {
+    let mut run = Run::from_iter(messages);
+    while !run.is_empty() {
+        pair.transmitter.transmit(&mut run);
+    }
+    assert_eq!(pair.transmitter.counters().drops().next(), None);
+}
+
+fn all_bytes(message: &Message) -> Vec<u8> {
+    message.blocks().collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn checksums_are_left_out_or_made() {
+    over_veth("checksums over veth", || {
+        for offload in [true, false] {
+            let mut pair = open(PacketConfig {
+                offload,
+                ..on("v1")
+            });
+            let mut pool = pool();
+            let socket = towards_stack();
+            socket.send(b"hello, stack").expect("it is routed");
+            let got = receive(&mut pair, &mut pool, is_udp);
+            let datagram = &got.bytes()[14 + 20..];
+            assert_eq!(datagram[8..], *b"hello, stack");
+            let [source, destination] = [HOST, STACK].map(Address::v4);
+            let length = datagram.len() as u32;
+            let whole =
+                Sum::pseudo_header(&source, &destination, 17, length).combine(Sum::of(datagram));
+            assert_eq!(whole.is_valid(), !offload);
+            let said = if offload {
+                Checksum::Partial
+            } else {
+                Checksum::Verified
+            };
+            assert_eq!(got.checksum(), said);
+        }
+    });
+}
+
+#[test]
+fn what_leaves_arrives_at_the_system() {
+    over_veth("out over veth", || {
+        let mut pair = open(on("v1"));
+        let mut pool = pool();
+        let socket = towards_stack();
+        socket.set_read_timeout(Some(PATIENCE)).expect("not zero");
+        socket.send(b"hello").expect("it is routed");
+        let mut back = receive(&mut pair, &mut pool, is_udp);
+        let bytes = back.bytes_mut().expect("a received frame is unique");
+        bytes[..12].rotate_left(6);
+        bytes[26..34].rotate_left(4);
+        bytes[34..38].rotate_left(2);
+        // UDP over IPv4 may go without a checksum.
+        bytes[40..42].fill(0);
+        back.set_checksum(Checksum::Stands);
+        send(&mut pair, [back]);
+        let mut heard = [0; 16];
+        assert_eq!(socket.recv(&mut heard).expect("it comes back"), 5);
+        assert_eq!(heard[..5], *b"hello");
+    });
+}
+
+#[test]
+fn trains_travel_whole_in_the_ring_and_beside_it() {
+    over_veth("trains over veth", || {
+        let mut left = open(PacketConfig {
+            station: Some(OTHER),
+            ..on("v0")
+        });
+        let mut right = open(on("v1"));
+        let mut pool = pool();
+        // The first lies in a slot of the ring, the others are too long for one; a frame behind them keeps its place.
+        for length in [MSS + 500, 30 * MSS, 63 * MSS + 1] {
+            let data: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let sent = train(&mut pool, &data);
+            let expected = all_bytes(&sent);
+            let behind = frame(&mut pool, STATION, 1, 60);
+            send(&mut left, [sent, behind]);
+            let got = receive(&mut right, &mut pool, is_ours);
+            let counters = right.receiver.counters();
+            assert_eq!(
+                got.segment_bytes(),
+                MSS as u32,
+                "{length} bytes: {counters:?}"
+            );
+            assert_eq!(got.checksum(), Checksum::Partial);
+            assert!(all_bytes(&got) == expected, "{length} bytes");
+            assert_eq!(receive(&mut right, &mut pool, is_ours).len(), 60);
+        }
+        assert_eq!(right.receiver.counters().drops().next(), None);
+        assert_eq!(right.receiver.counters().packets, 2 + 30 + 64 + 3);
+    });
+}
+
+#[test]
+fn trains_are_dropped_by_name_where_offloads_are_declined() {
+    over_veth("declined over veth", || {
+        let mut left = open(PacketConfig {
+            station: Some(OTHER),
+            ..on("v0")
+        });
+        let mut right = open(PacketConfig {
+            offload: false,
+            ..on("v1")
+        });
+        let mut pool = pool();
+        let trains = [MSS + 500, 30 * MSS].map(|length| train(&mut pool, &vec![7; length]));
+        let behind = frame(&mut pool, STATION, 1, 60);
+        send(&mut left, trains.into_iter().chain([behind]));
+        assert_eq!(receive(&mut right, &mut pool, is_ours).len(), 60);
+        let counters = right.receiver.counters();
+        let dropped = counters.dropped(DropReason::ReceiveOffloadUnsupported);
+        assert_eq!((dropped, counters.packets), (2 + 30, 1));
+    });
+}
+
+#[test]
+fn only_what_is_for_the_stack_comes_in_and_tags_do_not() {
+    over_veth("filter over veth", || {
+        let mut left = open(PacketConfig {
+            station: Some(OTHER),
+            ..on("v0")
+        });
+        let mut right = open(on("v1"));
+        let mut pool = pool();
+        let tagged = |pool: &mut Pool, tag: u16| {
+            let mut frame = frame(pool, STATION, 0, 64);
+            let bytes = frame.bytes_mut().expect("unique");
+            bytes[12..14].copy_from_slice(&[0x81, 0]);
+            bytes[14..16].copy_from_slice(&tag.to_be_bytes());
+            bytes[16..18].copy_from_slice(&[0x88, 0xb5]);
+            frame
+        };
+        let frames = [
+            frame(&mut pool, OTHER, 1, 60),
+            frame(&mut pool, STATION, 2, 60),
+            tagged(&mut pool, 5),
+            frame(&mut pool, MacAddress::BROADCAST, 3, 60),
+            // No VLAN, but a priority.
+            tagged(&mut pool, 3 << 13),
+            frame(&mut pool, MacAddress([1, 0, 0x5e, 0, 0, 1]), 4, 1514),
+        ];
+        send(&mut left, frames);
+        let mut run = Run::new();
+        let is_test = |frame: &[u8]| frame[12..14] == [0x88, 0xb5];
+        while run.iter().filter(|frame| is_test(frame.bytes())).count() < 4 {
+            wait(right.receiver.fd().expect("a socket"));
+            right.receiver.receive(&mut pool, &mut run, 8);
+        }
+        let lengths: Vec<_> = run
+            .iter()
+            .filter(|frame| is_test(frame.bytes()))
+            .map(Message::len)
+            .collect();
+        assert_eq!(lengths, [60, 60, 60, 1514]);
+        let counters = right.receiver.counters();
+        assert_eq!(counters.dropped(DropReason::ReceiveVlanTagged), 1);
+        // Nor does what the stack itself has sent come back.
+        send(&mut right, [frame(&mut pool, MacAddress::BROADCAST, 5, 60)]);
+        assert_eq!(receive(&mut left, &mut pool, is_test).len(), 60);
+        right.receiver.receive(&mut pool, &mut run, 8);
+        assert_eq!(run.iter().filter(|got| is_test(got.bytes())).count(), 4);
+    });
+}
+
+#[test]
+fn what_finds_no_room_in_the_ring_is_counted() {
+    over_veth("full ring", || {
+        let mut left = open(PacketConfig {
+            station: Some(OTHER),
+            ..on("v0")
+        });
+        let mut right = open(on("v1"));
+        let mut pool = pool();
+        let count = 3000;
+        for first in (0..count).step_by(500) {
+            let frames: Vec<_> = (first..first + 500)
+                .map(|number| frame(&mut pool, STATION, number, 60))
+                .collect();
+            send(&mut left, frames);
+        }
+        let (mut run, mut got) = (Run::new(), Vec::new());
+        let mut number = count;
+        // The last is the one that tells of those that were lost before it.
+        while right
+            .receiver
+            .counters()
+            .dropped(DropReason::ReceiveRingFull)
+            == 0
+        {
+            assert!(number < count + 1000, "nothing was lost: {}", got.len());
+            send(&mut left, [frame(&mut pool, STATION, number, 60)]);
+            number += 1;
+            wait(right.receiver.fd().expect("a socket"));
+            right.receiver.receive(&mut pool, &mut run, 5000);
+            got.extend(
+                run.drain()
+                    .filter(|frame| is_ours(frame.bytes()))
+                    .map(|frame| {
+                        u32::from_be_bytes(*frame.bytes()[14..].first_chunk().expect("a number"))
+                    }),
+            );
+        }
+        assert!(got.is_sorted() && got.len() >= 1000, "{}", got.len());
+        let lost = right
+            .receiver
+            .counters()
+            .dropped(DropReason::ReceiveRingFull);
+        assert_eq!(got.len() as u64 + lost, number.into());
+    });
+}
+
+#[test]
+fn flows_are_dealt_among_queues_and_stay_there() {
+    over_veth("queues over veth", || {
+        let device = PacketDevice::attach(PacketConfig {
+            queues: 2,
+            ..on("v1")
+        });
+        let mut pairs = Box::new(device.expect("root may"))
+            .open()
+            .expect("it opens");
+        let mut pool = pool();
+        let sockets: Vec<_> = (0..32).map(|_| towards_stack()).collect();
+        for round in 0..4u8 {
+            for socket in &sockets {
+                socket.send(&[round]).expect("it is routed");
+            }
+        }
+        let mut queue_of = BTreeMap::new();
+        let mut run = Run::new();
+        let mut got = 0;
+        let begun = Instant::now();
+        while got < 4 * sockets.len() {
+            assert!(begun.elapsed() < PATIENCE, "{got} came");
+            for (queue, pair) in pairs.iter_mut().enumerate() {
+                pair.receiver.receive(&mut pool, &mut run, 64);
+                for frame in run.drain().filter(|frame| is_udp(frame.bytes())) {
+                    let port = [frame.bytes()[34], frame.bytes()[35]];
+                    assert_eq!(*queue_of.entry(port).or_insert(queue), queue);
+                    got += 1;
+                }
+            }
+        }
+        assert_eq!((queue_of.len(), got), (32, 128));
+        assert!((0..2).all(|queue| queue_of.values().any(|other| *other == queue)));
+        for pair in &mut pairs {
+            assert_eq!(
+                pair.receiver.receive(&mut pool, &mut run, 64),
+                0,
+                "each once"
+            );
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_is_down_or_removed_is_told_apart() {
+    over_veth("removed", || {
+        let mut pair = open(on("v1"));
+        let mut pool = pool();
+        let socket = towards_stack();
+        for how in ["down", "up"] {
+            ip(&["link", "set", "v1", how]);
+            look(&mut pair, &mut pool);
+            assert!(!pair.receiver.is_gone());
+        }
+        // The other end notices by and by that the wire is back.
+        let (begun, mut run) = (Instant::now(), Run::new());
+        while !run.iter().any(|frame| is_udp(frame.bytes())) {
+            assert!(begun.elapsed() < PATIENCE);
+            socket.send(b"back").expect("it is routed");
+            pair.receiver.receive(&mut pool, &mut run, 64);
+        }
+        assert!(pair.receiver.alarm().expect("an alarm").next().is_none());
+        ip(&["link", "set", "v1", "down"]);
+        let mut run = Run::from_iter([frame(&mut pool, OTHER, 0, 60)]);
+        pair.transmitter.transmit(&mut run);
+        ip(&["link", "del", "v1"]);
+        let begun = Instant::now();
+        while !pair.receiver.is_gone() {
+            assert!(begun.elapsed() < PATIENCE);
+            look(&mut pair, &mut pool);
+        }
+        let mut run = Run::from_iter([frame(&mut pool, OTHER, 0, 60)]);
+        pair.transmitter.transmit(&mut run);
+        let counters = pair.transmitter.counters();
+        let of = |reason| counters.dropped(reason);
+        assert_eq!(
+            (of(DropReason::InterfaceDown), of(DropReason::DeviceGone)),
+            (1, 1)
+        );
+    });
+}
+
+/// Looks as often as whoever finds it readable, or is asked to look again, does.
+fn look(pair: &mut QueuePair, pool: &mut Pool) {
+    for _ in 0..40 {
+        pair.receiver.receive(pool, &mut Run::new(), 8);
+    }
+    std::thread::yield_now();
+}
+
+#[test]
+fn interfaces_that_cannot_be_joined_are_refused() {
+    over_veth("refused interfaces", || {
+        ip(&["link", "add", "v2", "type", "veth", "peer", "name", "v3"]);
+        let attach = |config: PacketConfig| PacketDevice::attach(config).map(drop);
+        let sized = |mtu| PacketConfig {
+            mtu: Some(mtu),
+            ..on("v1")
+        };
+        let dealt = |queues| PacketConfig { queues, ..on("v1") };
+        let rows = [
+            (on("absent0"), "no interface \"absent0\""),
+            (on(""), "no interface"),
+            (on("lo"), "lo is no Ethernet interface"),
+            (on("v2"), "v2 is down"),
+            (sized(67), "use 68 to its own, 1500"),
+            (sized(1501), "use 68 to its own, 1500"),
+            (dealt(0), "use 1 to 256"),
+            (dealt(QUEUES_MAX + 1), "use 1 to 256"),
+        ];
+        for (config, part) in rows {
+            let refused = attach(config).map_err(|error| error.to_string());
+            assert!(
+                matches!(&refused, Err(said) if said.contains(part)),
+                "{refused:?}"
+            );
+        }
+        for mtu in [68, 1500] {
+            attach(sized(mtu)).expect("it can be");
+        }
+    });
+}
