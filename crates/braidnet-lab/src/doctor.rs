@@ -2,6 +2,7 @@
 //!
 //! Each thing is tried, not looked up: a TUN device is made and removed again, a thread is kept on each processor.
 
+use braidnet_device::packet;
 use braidnet_device::tun::{Mode, TunConfig, TunDevice};
 use braidnet_device::{Device, Offloads};
 use braidnet_sync::clock::{Clock, ClockSource};
@@ -46,6 +47,7 @@ pub fn examine() -> Vec<Finding> {
         clock(Clock::shared().source()),
         tunnel("TUN device", Mode::Tun, TUN_NAME),
         tunnel("TAP device", Mode::Tap, TAP_NAME),
+        interfaces(packet::check_system()),
     ]
 }
 
@@ -152,6 +154,28 @@ fn tunnel(subject: &'static str, mode: Mode, name: &str) -> Finding {
     }
 }
 
+/// What can be done on interfaces of the system's.
+fn interfaces(tried: Result<(), packet::PacketError>) -> Finding {
+    let (verdict, found, remedy) = match tried {
+        Ok(()) => (
+            Verdict::Good,
+            "can be joined (AF_PACKET); checksums and segments are offloaded, packets have up to 64 KiB",
+            None,
+        ),
+        Err(error) => (
+            Verdict::Missing,
+            "none can be joined",
+            Some(error.to_string()),
+        ),
+    };
+    Finding {
+        subject: "interfaces",
+        verdict,
+        found: found.to_owned(),
+        remedy,
+    }
+}
+
 fn offloads(subject: &'static str, offloads: Offloads) -> Finding {
     let (verdict, found, remedy) = match offloads {
         Offloads { segments: true, .. } => (
@@ -224,6 +248,11 @@ mod tests {
                 Verdict::Limited,
             ),
             (offloads("device", Offloads::NONE), Verdict::Limited),
+            (interfaces(Ok(())), Verdict::Good),
+            (
+                interfaces(Err(packet::PacketError::NoPrivilege)),
+                Verdict::Missing,
+            ),
             (pinning(&[usize::MAX]), Verdict::Missing),
             (tunnel("device", Mode::Tun, "no/name"), Verdict::Missing),
         ];
@@ -242,7 +271,14 @@ mod tests {
         let subjects: Vec<_> = examine().iter().map(|finding| finding.subject).collect();
         assert_eq!(
             subjects,
-            ["processors", "pinning", "clock", "TUN device", "TAP device"]
+            [
+                "processors",
+                "pinning",
+                "clock",
+                "TUN device",
+                "TAP device",
+                "interfaces"
+            ]
         );
     }
 }

@@ -6,6 +6,7 @@ use super::values::Prefixed;
 use crate::choices::Switch;
 use crate::failure::Failure;
 use crate::tunnel;
+use braidnet::device::packet::{PacketConfig, PacketDevice, PacketError};
 use braidnet::device::qemu::{QemuConfig, QemuDevice};
 use braidnet::device::tun::{self, Mode, PassedConfig, TunConfig, TunDevice, TunError};
 use braidnet::device::{Device, MacAddress};
@@ -44,6 +45,8 @@ pub enum Which {
     Inherited(Vec<i32>),
     /// One whose descriptors come from whoever listens there.
     Passed(PathBuf),
+    /// An Ethernet interface of the system's, by its name.
+    Packet(String),
     /// Frames of the first who connects to the Unix socket there.
     Qemu(PathBuf),
 }
@@ -68,6 +71,7 @@ impl Carrier {
             named(Mode::Tap, &settings.tap),
             inherited.map(Which::Inherited),
             settings.tun_from.clone().map(Which::Passed),
+            settings.packet.clone().map(Which::Packet),
             settings.qemu.clone().map(Which::Qemu),
         ]
         .into_iter()
@@ -77,7 +81,7 @@ impl Carrier {
         };
         if asked.next().is_some() {
             return usage(
-                "a stack has one device: name it with one of --tun, --tap, --tun-fd, --tun-from and --qemu",
+                "a stack has one device: name it with one of --tun, --tap, --tun-fd, --tun-from, --packet and --qemu",
             );
         }
         let is_named = matches!(which, Which::Named(..));
@@ -86,13 +90,16 @@ impl Carrier {
                 "--host needs --tun or --tap: it is not for this side to set addresses of other devices",
             );
         }
-        if settings.queues.is_some() && !is_named {
+        let has_queues = is_named || matches!(which, Which::Packet(_));
+        if settings.queues.is_some() && !has_queues {
             return usage(
-                "--queues needs --tun or --tap: a device that is passed in has a queue for each descriptor, a socket one",
+                "--queues needs --tun, --tap or --packet: a device that is passed in has a queue for each descriptor, a socket one",
             );
         }
         if settings.offload.is_some() && matches!(which, Which::Qemu(_)) {
-            return usage("--offload is for TUN and TAP devices: a socket has nothing to offload");
+            return usage(
+                "--offload is for devices of the system's: a socket has nothing to offload",
+            );
         }
         if let Which::Inherited(numbers) = &which {
             let is_again = |(at, number)| numbers[..at].contains(number);
@@ -136,6 +143,7 @@ impl Carrier {
                 let goes_on = || matches!(signals.try_recv(), Err(TryRecvError::Empty));
                 tun::received(path, PATIENCE, goes_on).and_then(|queues| self.adopt(queues))
             }
+            Which::Packet(name) => return self.joined(name, queues),
             Which::Qemu(path) => return self.connected(path, signals),
         };
         let device = device.map_err(tunnel::refused)?;
@@ -151,6 +159,29 @@ impl Carrier {
         Ok(Carried {
             title: format!("{} {name}{how}", device.mode()),
             name,
+            device: Box::new(device),
+        })
+    }
+
+    /// Joins an interface, beside the system.
+    fn joined(&self, name: &str, queues: Queues) -> Result<Carried, Failure> {
+        let config = PacketConfig {
+            mtu: self.mtu,
+            // Others may join the same interface: what differs are the addresses of their stacks.
+            station: Some(self.station.unwrap_or(self.fallback)),
+            offload: self.offload,
+            queues: queues.count(),
+            ..PacketConfig::on(name)
+        };
+        let device = PacketDevice::attach(config).map_err(|error| match error {
+            PacketError::Mtu { .. } | PacketError::Queues { .. } => {
+                Failure::Usage(error.to_string())
+            }
+            _ => Failure::Runtime(error.to_string()),
+        })?;
+        Ok(Carried {
+            title: format!("packet {name}"),
+            name: name.to_owned(),
             device: Box::new(device),
         })
     }

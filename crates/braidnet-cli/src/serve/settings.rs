@@ -36,6 +36,9 @@ pub struct Settings {
     /// Serve on the TUN or TAP device whose descriptors whoever listens on this Unix socket sends (SCM_RIGHTS, with one byte)
     #[arg(long, value_name = "PATH")]
     pub tun_from: Option<PathBuf>,
+    /// Serve on this Ethernet interface, which the system goes on using: beside it, with an Ethernet address and IP addresses that it has not
+    #[arg(long, value_name = "INTERFACE")]
+    pub packet: Option<String>,
     /// Wait at this Unix socket for one peer, and serve on the Ethernet frames that it sends, as qemu does with `-netdev stream,addr.type=unix,addr.path=PATH`
     #[arg(long, value_name = "PATH")]
     pub qemu: Option<PathBuf>,
@@ -207,18 +210,19 @@ impl Settings {
             || self.tap.is_some()
             || !self.tun_fd.is_empty()
             || self.tun_from.is_some()
+            || self.packet.is_some()
             || self.qemu.is_some();
-        let (tun, tap, tun_fd, tun_from, qemu) = if names_device {
-            (self.tun, self.tap, self.tun_fd, self.tun_from, self.qemu)
-        } else {
-            (file.tun, file.tap, file.tun_fd, file.tun_from, file.qemu)
+        let of = |which: &Settings| Settings {
+            tun: which.tun.clone(),
+            tap: which.tap.clone(),
+            tun_fd: which.tun_fd.clone(),
+            tun_from: which.tun_from.clone(),
+            packet: which.packet.clone(),
+            qemu: which.qemu.clone(),
+            ..Settings::default()
         };
+        let device = of(if names_device { &self } else { &file });
         Settings {
-            tun,
-            tap,
-            tun_fd,
-            tun_from,
-            qemu,
             mac: self.mac.or(file.mac),
             host: self.host.or(file.host),
             address: all(self.address, file.address),
@@ -258,6 +262,7 @@ impl Settings {
             ttl: self.ttl.or(file.ttl),
             dscp: self.dscp.or(file.dscp),
             fast_open: self.fast_open.or(file.fast_open),
+            ..device
         }
     }
 }

@@ -8,6 +8,7 @@ mod examples;
 mod fast_open;
 mod impaired;
 mod namespace;
+mod packet;
 mod passed;
 mod qemu;
 mod queues;

@@ -41,7 +41,7 @@ fn each_has_a_queue(architecture: &str) {
     namespace.inside(|| {
         thread::scope(|scope| {
             for number in 0..CONNECTIONS {
-                scope.spawn(move || exchange(number));
+                scope.spawn(move || exchange(number, BYTES));
             }
         });
     });
@@ -79,7 +79,7 @@ fn a_device_made_for_one_queue_is_shared_unless_more_were_asked_for() {
         "{}",
         server.greeting
     );
-    namespace.inside(|| exchange(0));
+    namespace.inside(|| exchange(0, BYTES));
     let ended = server.stop(Signal::TERM);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!ended.report.contains("in by queue"), "{ended:?}");
@@ -96,13 +96,13 @@ fn a_device_made_for_one_queue_is_shared_unless_more_were_asked_for() {
 }
 
 /// Sends bytes of its own, and hears them again.
-fn exchange(number: usize) {
-    let bytes: Vec<u8> = (0..BYTES)
+pub fn exchange(number: usize, length: usize) {
+    let bytes: Vec<u8> = (0..length)
         .map(|at| (at * 31 + at / 251 + number) as u8)
         .collect();
     let mut stream = connect(7);
     let mut sending = stream.try_clone().expect("a descriptor");
-    let mut heard = vec![0; BYTES];
+    let mut heard = vec![0; length];
     thread::scope(|scope| {
         scope.spawn(|| sending.write_all(&bytes).expect("the stack takes it"));
         stream.read_exact(&mut heard).expect("the stack answers");

@@ -163,6 +163,14 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "a stack has one device",
         ),
         (
+            "--packet v1 --qemu /run/net --address 10.77.0.2",
+            "a stack has one device",
+        ),
+        (
+            "--packet v1 --host 10.77.0.1/24 --address 10.77.0.2",
+            "--host needs --tun",
+        ),
+        (
             "--tun-from /run/tun --host 10.77.0.1/24 --address 10.77.0.2",
             "--host needs --tun",
         ),
