@@ -1,6 +1,8 @@
 //! `braidnet serve`: a stack on a TUN or TAP device, beside the system on an Ethernet interface, or on a socket's frames, that answers real clients.
 
+mod attached;
 mod carrier;
+mod further;
 mod pcap;
 mod placing;
 mod report;

@@ -2,6 +2,7 @@
 
 use crate::capture::CaptureError;
 use crate::packet::PacketError;
+use crate::several::MAX_DEVICES;
 use crate::tun::TunError;
 use crate::{Alarm, Counters, MacAddress};
 use braidnet_message::{Pool, Run};
@@ -171,6 +172,11 @@ pub trait Device: Send {
     /// What the device can do.
     fn capabilities(&self) -> &Capabilities;
 
+    /// The capabilities of each device that there is in it, in order: its own, unless it is [several](crate::several::Several). Wrappers say those of what they are around.
+    fn devices(&self) -> Vec<Capabilities> {
+        vec![*self.capabilities()]
+    }
+
     /// From now on every packet is as it is on the wire, both ways, and the [capabilities](Device::capabilities) say so: for wrappers that look at packets or do
     /// something to them. A device without offloads has nothing to do.
     fn decline_offloads(&mut self) {}
@@ -204,6 +210,12 @@ pub enum DeviceError {
     /// A capture around a device.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// More devices than a stack can have.
+    #[error("a stack has at most {MAX_DEVICES} devices, and {0} are given")]
+    TooMany(usize),
+    /// The system gave no descriptor to wait for several devices with.
+    #[error("no descriptor to wait for several devices with: {0}")]
+    Wait(#[source] std::io::Error),
 }
 
 impl<R: Receiver + ?Sized> Receiver for Box<R> {
@@ -257,6 +269,10 @@ impl<T: Transmitter + ?Sized> Transmitter for Box<T> {
 impl<D: Device + ?Sized> Device for Box<D> {
     fn capabilities(&self) -> &Capabilities {
         (**self).capabilities()
+    }
+
+    fn devices(&self) -> Vec<Capabilities> {
+        (**self).devices()
     }
 
     fn decline_offloads(&mut self) {

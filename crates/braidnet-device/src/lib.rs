@@ -10,6 +10,7 @@
 //! | [`tun::TunDevice`] | Linux TUN (IP packets) and TAP (Ethernet frames) |
 //! | [`packet::PacketDevice`] | an Ethernet interface of the system's, shared with it (AF_PACKET) |
 //! | [`qemu::QemuDevice`] | Ethernet frames over a stream socket, as qemu frames them |
+//! | [`several::Several`] | several devices as one, for a stack that stands on all of them |
 //! | [`impair::Impaired`] | middleware that does to packets what a bad network does |
 //! | [`capture::Captured`] | middleware that records what passes through any other device as pcapng |
 //!
@@ -37,6 +38,7 @@ pub mod packet;
 pub mod qemu;
 pub mod relay;
 pub mod replay;
+pub mod several;
 pub mod tun;
 
 pub use alarm::Alarm;

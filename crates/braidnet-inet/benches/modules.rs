@@ -52,6 +52,7 @@ impl Bench {
             mtu: 65535,
             mac,
             routes: Vec::new(),
+            others: Vec::new(),
         };
         let interface = Interface::new(config).expect("the interface is right");
         let flows = Flows::new([1, 2], 256, &interface);

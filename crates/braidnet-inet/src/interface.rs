@@ -1,9 +1,10 @@
-//! The interface: which addresses are ours, and where a packet goes next ([`route`](crate::route)).
+//! The interface: on which devices we are, which addresses are ours, and where a packet goes next ([`route`](crate::route)).
 
 use crate::offload::Offload;
 use crate::route::{MAX_ROUTES, Prefix, Route, Routes};
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::MacAddress;
+use core::cmp::Reverse;
 use std::collections::HashMap;
 
 /// What an interface is set to; [`Interface::new`] checks it.
@@ -20,6 +21,17 @@ pub struct InterfaceConfig {
     /// them is for cannot be sent; where there is none, a packet for another network goes to the neighbour that packets of its
     /// destination came from.
     pub routes: Vec<Route>,
+    /// The devices beside the first, of which all else here is said. Where there are some, all carry bare IP packets.
+    pub others: Vec<Attachment>,
+}
+
+/// What the stack has on a further device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Attachment {
+    /// Its addresses there, as those of [`InterfaceConfig::addresses`].
+    pub addresses: Vec<(Address, Option<u8>)>,
+    /// Longest IP packet in bytes, 68 to 65535.
+    pub mtu: usize,
 }
 
 /// Why an interface cannot be set like this.
@@ -28,6 +40,19 @@ pub enum InterfaceError {
     /// No address at all.
     #[error("an interface needs at least one address")]
     NoAddress,
+    /// No network on one of several devices, by its number from 1 on: nothing could be sent by it.
+    #[error(
+        "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, and number {0} has none"
+    )]
+    NoNetworkOn(usize),
+    /// Several devices, of which one carries frames.
+    #[error(
+        "a stack can stand on several devices only where all carry bare IP packets, as TUN devices do"
+    )]
+    SeveralFramed,
+    /// Two devices on one network.
+    #[error("two devices are on the network {0}: give each a network of its own")]
+    NetworkTwice(Prefix),
     /// An IPv6 address.
     #[error("{0} is an IPv6 address, and this stack speaks IPv4 only")]
     NotIpv4(Address),
@@ -78,7 +103,7 @@ pub enum InterfaceError {
 const MIN_MTU: usize = 68;
 /// The longest IPv4 packet.
 const MAX_MTU: usize = 65535;
-/// Most addresses of an interface.
+/// Most addresses of an interface, on all its devices.
 const MAX_ADDRESSES: usize = 64;
 
 /// An interface: addresses, networks, the way out. It does not change while packets flow, and is shared by all modules.
@@ -91,10 +116,15 @@ pub struct Interface {
     networks: Vec<Network>,
     /// There is no other address of ours, and no network.
     stands_alone: bool,
-    /// To our networks, by way of gateways, and, where there is none of these, to everywhere.
+    /// To our networks, to all hosts and to groups on them, and by way of gateways.
     routes: Routes<Hop>,
+    /// The table decides: there are gateways, or several devices.
+    is_routed: bool,
     /// The gateways of all routes, each once, in order.
     gateways: Vec<Address>,
+    /// By device.
+    mtus: Vec<usize>,
+    /// The least of these.
     mtu: usize,
     mac: Option<MacAddress>,
     offload: Offload,
@@ -104,6 +134,7 @@ pub struct Interface {
 #[derive(Clone, Copy, Debug)]
 struct Network {
     ours: u32,
+    device: u8,
     first: u32,
     mask: u32,
 }
@@ -115,6 +146,17 @@ struct Hop {
     gateway: Option<Address>,
     /// Our address on the network of that one.
     source: u32,
+    /// The device that this is on.
+    device: u8,
+}
+
+/// How a packet leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Way {
+    /// The neighbour that it goes to.
+    pub(crate) hop: Address,
+    /// The device that it leaves by.
+    pub(crate) device: u8,
 }
 
 impl Network {
@@ -143,38 +185,64 @@ impl Interface {
             mtu,
             mac,
             routes: given,
+            others: further,
         } = config;
-        if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
-            return Err(InterfaceError::Mtu(mtu));
+        if mac.is_some() && !further.is_empty() {
+            return Err(InterfaceError::SeveralFramed);
+        }
+        let mtus = core::iter::once(mtu).chain(further.iter().map(|other| other.mtu));
+        let mtus = Vec::from_iter(mtus);
+        if let Some(mtu) = mtus.iter().find(|mtu| !(MIN_MTU..=MAX_MTU).contains(*mtu)) {
+            return Err(InterfaceError::Mtu(*mtu));
         }
         if let Some(mac) = mac.filter(|mac| !mac.is_station()) {
             return Err(InterfaceError::Mac(mac));
         }
+        let further = further.into_iter().map(|other| other.addresses);
+        let addresses = core::iter::once(addresses).chain(further);
+        let addresses = (0u8..).zip(addresses).flat_map(|(device, addresses)| {
+            let of_device = move |(address, prefix)| (device, address, prefix);
+            addresses.into_iter().map(of_device)
+        });
+        let addresses = Vec::from_iter(addresses);
         if addresses.len() > MAX_ADDRESSES {
             return Err(InterfaceError::TooManyAddresses(addresses.len()));
         }
         let mut networks = Vec::new();
         let mut hosts = Vec::with_capacity(addresses.len());
-        for (address, prefix) in addresses {
+        for (device, address, prefix) in addresses {
             let (host, network) = check_address(address, prefix)?;
             if hosts.contains(&host) {
                 return Err(InterfaceError::Duplicate(address));
             }
             hosts.push(host);
-            networks.extend(network);
+            networks.extend(network.map(|network| Network { device, ..network }));
         }
         let mut hosts = hosts.into_iter();
         let primary = hosts.next().ok_or(InterfaceError::NoAddress)?;
         let others = Vec::from_iter(hosts);
         let stands_alone = others.is_empty() && networks.is_empty();
+        let has_network = |device| {
+            networks
+                .iter()
+                .any(|network| usize::from(network.device) == device)
+        };
+        if let Some(bare) = (0..mtus.len())
+            .find(|device| !has_network(*device))
+            .filter(|_| mtus.len() > 1)
+        {
+            return Err(InterfaceError::NoNetworkOn(bare + 1));
+        }
         let mut interface = Interface {
             primary,
             others,
             stands_alone,
             networks,
             routes: Routes::new([]),
+            is_routed: false,
             gateways: Vec::new(),
-            mtu,
+            mtu: mtus.iter().copied().min().unwrap_or(mtu),
+            mtus,
             mac,
             offload: Offload::Nothing,
         };
@@ -186,22 +254,9 @@ impl Interface {
         if given.len() > MAX_ROUTES {
             return Err(InterfaceError::TooManyRoutes(given.len()));
         }
-        let mut hops = HashMap::new();
-        for network in &self.networks {
-            // Of two addresses on one network the first is the source.
-            hops.entry(network.prefix()).or_insert(Hop {
-                gateway: None,
-                source: network.ours,
-            });
-        }
-        let connected = hops.len();
+        let mut hops = self.connected()?;
         for route in given {
-            self.check_gateway(route.gateway)?;
-            let on_link = self.network_of(&route.gateway);
-            let hop = Hop {
-                gateway: Some(route.gateway),
-                source: on_link.map_or(self.primary, |network| network.ours),
-            };
+            let hop = self.by_way_of(route.gateway)?;
             match hops.insert(route.prefix, hop) {
                 None => {}
                 Some(Hop { gateway: None, .. }) => {
@@ -210,28 +265,63 @@ impl Interface {
                 Some(_) => return Err(InterfaceError::RouteTwice(route.prefix)),
             }
         }
-        if hops.len() == connected {
-            hops.entry(Prefix::ALL).or_insert(Hop {
-                gateway: None,
-                source: self.primary,
-            });
-        }
         self.routes = Routes::new(hops);
+        self.is_routed = !given.is_empty() || self.mtus.len() > 1;
         self.gateways = given.iter().map(|route| route.gateway).collect();
         self.gateways.sort_unstable();
         self.gateways.dedup();
         Ok(())
     }
 
+    /// What is reached without a gateway: our networks, all hosts on each, and, by the first device, all hosts wherever they are, and groups.
+    fn connected(&self) -> Result<HashMap<Prefix, Hop>, InterfaceError> {
+        let first = Hop {
+            gateway: None,
+            source: self.primary,
+            device: 0,
+        };
+        let all = [Prefix::of(u32::MAX, 32), Prefix::of(GROUPS, 4)];
+        let mut hops = HashMap::from(all.map(|prefix| (prefix, first)));
+        // Longer ones first: an address that means all hosts on two of them is the longer one's. Of two addresses on one network the first is the source.
+        let mut networks = Vec::from_iter(&self.networks);
+        networks.sort_by_key(|network| Reverse(network.prefix().bits()));
+        for network in networks {
+            let hop = Hop {
+                gateway: None,
+                source: network.ours,
+                device: network.device,
+            };
+            if hops.entry(network.prefix()).or_insert(hop).device != hop.device {
+                return Err(InterfaceError::NetworkTwice(network.prefix()));
+            }
+            if let Some(all) = network.broadcast() {
+                hops.entry(Prefix::of(all, 32)).or_insert(hop);
+            }
+        }
+        Ok(hops)
+    }
+
+    /// What goes to a gateway.
+    fn by_way_of(&self, gateway: Address) -> Result<Hop, InterfaceError> {
+        self.check_gateway(gateway)?;
+        let network = self.network_of(&gateway);
+        let network = network.ok_or(InterfaceError::GatewayOffLink(gateway))?;
+        Ok(Hop {
+            gateway: Some(gateway),
+            source: network.ours,
+            device: network.device,
+        })
+    }
+
     fn check_gateway(&self, gateway: Address) -> Result<(), InterfaceError> {
-        if self.mac.is_none() {
+        if self.mac.is_none() && self.mtus.len() == 1 {
             return Err(InterfaceError::GatewayWithoutLink(gateway));
         }
         check_address(gateway, None)?;
         if self.is_local(&gateway) {
             return Err(InterfaceError::GatewayIsLocal(gateway));
         }
-        if !self.is_on_link(&gateway) || self.is_broadcast(&gateway) {
+        if self.is_broadcast(&gateway) {
             return Err(InterfaceError::GatewayOffLink(gateway));
         }
         Ok(())
@@ -249,10 +339,15 @@ impl Interface {
         self.offload
     }
 
-    /// Longest IP packet in bytes.
+    /// Longest IP packet in bytes that we send: of several devices' the least, so that what we say leaves whole by any.
     #[inline]
     pub fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.mtus.len()
     }
 
     /// The station address; `None` where the device carries bare IP packets.
@@ -352,32 +447,36 @@ impl Interface {
         self.network_of(address).is_some()
     }
 
-    /// A network of ours that `address` is on.
+    /// The longest of our networks that `address` is on.
     fn network_of(&self, address: &Address) -> Option<&Network> {
         let address = bits(address)?;
-        self.networks.iter().find(|network| network.holds(address))
+        let networks = self.networks.iter();
+        let holding = networks.filter(|network| network.holds(address));
+        holding.min_by_key(|network| Reverse(network.mask))
     }
 
-    /// The address whose station a packet for `destination` goes to, on a link that has stations: the destination
-    /// itself on our networks, the gateway of the longest route beyond them, `None` where no route is for it. Where there are no routes it is the destination
-    /// again: a neighbour that packets from there came through answers for it, or whoever answers ARP on its behalf. What is for
-    /// many goes to all of them.
+    /// The neighbour that a packet for `destination` goes to, and the device: the destination
+    /// itself on our networks, the gateway of the longest route beyond them, `None` where no route is for it. Where there are neither routes nor several
+    /// devices it is the destination again: on a link that has stations, a neighbour that packets from there came through answers for it, or whoever answers
+    /// ARP on its behalf. What is for all hosts, or for a group, goes to them.
     #[inline]
-    pub fn next_hop(&self, destination: Address) -> Option<Address> {
-        if self.gateways.is_empty() {
-            return Some(destination);
+    pub(crate) fn way(&self, destination: Address) -> Option<Way> {
+        if !self.is_routed {
+            return Some(Way {
+                hop: destination,
+                device: 0,
+            });
         }
-        let number = bits(&destination)?;
-        match self.routes.find(number) {
-            Some(Hop { gateway: None, .. }) => Some(destination),
-            _ if self.is_for_all(number) || is_group(number) => Some(destination),
-            hop => hop?.gateway,
-        }
+        let hop = self.routes.find(bits(&destination)?)?;
+        Some(Way {
+            hop: hop.gateway.unwrap_or(destination),
+            device: hop.device,
+        })
     }
 
     /// Whether packets for `destination` can be sent: there is a route, or it is on a network of ours.
     pub fn reaches(&self, destination: &Address) -> bool {
-        self.next_hop(*destination).is_some()
+        self.way(*destination).is_some()
     }
 
     /// Whether the station that a packet from `source` comes through is worth remembering: `source` is beyond our
@@ -400,10 +499,8 @@ impl Interface {
     }
 }
 
-/// Whether an address is that of a group (RFC 1112 §4).
-fn is_group(address: u32) -> bool {
-    address >> 28 == 0xe
-}
+/// The first address of a group of hosts; all have four bits in common (RFC 1112 §4).
+const GROUPS: u32 = 0xe000_0000;
 
 /// The IPv4 address that is this number.
 fn address(bits: u32) -> Address {
@@ -434,6 +531,7 @@ fn check_address(
     let network = Prefix::of(host, prefix);
     let network = Network {
         ours: host,
+        device: 0,
         first: network.first(),
         mask: network.mask(),
     };

@@ -10,7 +10,7 @@ mod identification;
 use crate::arp::{Neighbours, View};
 use crate::counters::counters;
 use crate::flows::Flows;
-use crate::interface::Interface;
+use crate::interface::{Interface, Way};
 use crate::join::Joiner;
 use crate::notes::{Datagram, Frame};
 use crate::room;
@@ -55,6 +55,8 @@ pub struct Ip {
     flows: Flows,
     /// On a link that has stations.
     neighbours: Option<Arc<Neighbours>>,
+    /// What leaves is told its way: there are stations, or several devices.
+    tells_way: bool,
     identification: Identification,
     /// Fewest messages of a run among which segments are joined.
     joins_from: usize,
@@ -106,7 +108,9 @@ impl Ip {
         neighbours: Option<Arc<Neighbours>>,
     ) -> Ip {
         let identification = Identification::new(&flows);
+        let tells_way = neighbours.is_some() || interface.devices() > 1;
         Ip {
+            tells_way,
             interface,
             flows,
             neighbours,
@@ -376,8 +380,9 @@ impl Ip {
         ipv4::emit(&header, front);
         if let Some(frame) = frame {
             message.set_note(frame);
+            message.set_device(frame.device);
         }
-        match (is_cut_here, &self.neighbours) {
+        match (is_cut_here, frame) {
             (false, _) => Verdict::Stay,
             (true, None) => Verdict::Split(cut::cut),
             (true, Some(_)) => Verdict::Split(cut::cut_framed),
@@ -399,21 +404,22 @@ impl Ip {
             // It is 65535 at most.
             mtu: self.interface.mtu() as u16,
         });
-        match &self.neighbours {
+        match frame {
             None => Verdict::Split(fragment::cut),
             Some(_) => Verdict::Split(fragment::cut_framed),
         }
     }
 
-    /// Where packets for a host go, on a link that has stations.
+    /// Where packets for a host go, if they are told.
     #[inline]
     fn frame_for(&self, remote: Address) -> Result<Option<Frame>, Counted> {
-        if self.neighbours.is_none() {
+        if !self.tells_way {
             return Ok(None);
         }
-        let hop = self.interface.next_hop(remote).ok_or(Counted::NoRoute)?;
+        let Way { hop, device } = self.interface.way(remote).ok_or(Counted::NoRoute)?;
         Ok(Some(Frame {
             hop,
+            device,
             ether_type: ether_type::IPV4,
             ..Frame::default()
         }))
@@ -454,10 +460,8 @@ impl Module for Ip {
         match (direction, &self.neighbours) {
             (Direction::Up, None) => self.arrive(run, cx),
             (Direction::Up, Some(neighbours)) => self.arrive_framed(run, neighbours, cx),
-            (Direction::Down, None) => self.depart(run, cx),
-            (Direction::Down, Some(_)) => {
-                sift(run, cx, |message, cx| self.depart_any(message, cx));
-            }
+            (Direction::Down, _) if !self.tells_way => self.depart(run, cx),
+            (Direction::Down, _) => sift(run, cx, |message, cx| self.depart_any(message, cx)),
         }
     }
 }

@@ -50,7 +50,7 @@ pub use assemble::{Inet, Layout};
 pub use flows::Flows;
 pub use fragments::Reassembly;
 pub use icmp::ErrorRate;
-pub use interface::{Interface, InterfaceConfig, InterfaceError};
+pub use interface::{Attachment, Interface, InterfaceConfig, InterfaceError};
 pub use limits::{InetLimits, LimitError};
 pub use live::Live;
 pub use offload::Offload;

@@ -153,7 +153,7 @@ pub struct UdpFlow {
 }
 
 /// Between Link and what stands on it. On the way up Link leaves it, its header stripped; on the way down IP and ARP
-/// leave it, and Link makes the header of it.
+/// leave it, and Link makes the header of it. Where there are several devices IP leaves it on those without a link header, too.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -168,8 +168,8 @@ pub struct Frame {
     pub ether_type: u16,
     /// Bit set [`Frame::GROUP`] and its neighbours.
     pub flags: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// On the way down the device that it leaves by, where there are several.
+    pub device: u8,
 }
 
 impl Frame {

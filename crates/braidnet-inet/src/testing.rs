@@ -42,6 +42,7 @@ pub(crate) fn routed(mac: Option<MacAddress>, routes: Vec<Route>) -> Interface {
         mtu: MTU,
         mac,
         routes,
+        others: Vec::new(),
     })
     .unwrap()
 }

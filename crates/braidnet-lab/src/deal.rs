@@ -127,6 +127,7 @@ mod tests {
             mtu: 1500,
             mac: None,
             routes: Vec::new(),
+            others: Vec::new(),
         })
         .unwrap();
         Flows::new([key, 7], 256, &interface)

@@ -25,18 +25,21 @@ const SPARSE: usize = 4;
 /// Most that the copy has in front of it.
 const HEADROOM: usize = 128;
 
-/// What a node keeps of all that, in one word to be copied and cleared at once.
+/// What a node keeps of all that, and of the device, in one word to be copied and cleared at once.
 #[derive(Clone, Copy)]
 pub(crate) struct Segmentation {
     /// Payload bytes of each segment of a train; 0 if the message is none.
     pub segment_bytes: u16,
     pub checksum: Checksum,
+    /// Which of the stack's devices.
+    pub device: u8,
 }
 
 impl Segmentation {
     pub(crate) const CLEAR: Segmentation = Segmentation {
         segment_bytes: 0,
         checksum: Checksum::Stands,
+        device: 0,
     };
 }
 
@@ -79,7 +82,23 @@ impl Message {
         });
     }
 
-    /// Forgets both: what the message has, it has as it is.
+    /// Which of the stack's devices it came from, or is to leave by: 0 where there is one, and in a fresh message and a view.
+    #[inline]
+    pub fn device(&self) -> u8 {
+        self.node().segmentation.get().device
+    }
+
+    /// Says which of the stack's devices it came from, or is to leave by.
+    #[inline]
+    pub fn set_device(&mut self, device: u8) {
+        let segmentation = &self.node().segmentation;
+        segmentation.set(Segmentation {
+            device,
+            ..segmentation.get()
+        });
+    }
+
+    /// Forgets all of that: what the message has, it has as it is.
     #[inline]
     pub fn clear_segmentation(&mut self) {
         self.node().segmentation.set(Segmentation::CLEAR);
@@ -117,6 +136,7 @@ impl Message {
         let Segmentation {
             segment_bytes,
             checksum,
+            device,
         } = self.node().segmentation.get();
         let each = usize::from(segment_bytes);
         self.set_segment_bytes(0);
@@ -148,6 +168,7 @@ impl Message {
         rest.node().segmentation.set(Segmentation {
             segment_bytes: if is_train { segment_bytes } else { 0 },
             checksum,
+            device,
         });
         Ok(Some(rest))
     }

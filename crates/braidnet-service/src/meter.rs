@@ -157,6 +157,10 @@ impl<D: Device> Device for Metered<D> {
         self.inner.capabilities()
     }
 
+    fn devices(&self) -> Vec<Capabilities> {
+        self.inner.devices()
+    }
+
     fn decline_offloads(&mut self) {
         self.inner.decline_offloads();
     }

@@ -2,7 +2,7 @@
 
 use crate::inboxes::DatagramPorts;
 use crate::limits::{Limits, MemoryParts};
-use braidnet_inet::interface::{Interface, InterfaceConfig, InterfaceError};
+use braidnet_inet::interface::{Attachment, Interface, InterfaceConfig, InterfaceError};
 use braidnet_inet::tcp::{FastOpening, Listening, TcpConfig};
 use braidnet_inet::{ErrorRate, Paths, Prefix, Reassembly, Resolution, Route};
 use braidnet_wire::address::Address;
@@ -14,10 +14,13 @@ use core::net::IpAddr;
 pub struct StackConfig {
     /// Its addresses, each with the length of its network's prefix in bits where it has one.
     pub addresses: Vec<(IpAddr, Option<u8>)>,
-    /// Where packets for other networks go that no route is for, on a device with link addresses: the default route.
+    /// Its addresses on each further device, where it stands on [several](braidnet_device::several::Several), in the order of these. It answers to any
+    /// of its addresses whichever device a packet comes by, and what it sends leaves by the device that its route leads to.
+    pub further_addresses: Vec<Vec<(IpAddr, Option<u8>)>>,
+    /// Where packets for other networks go that no route is for, on a device with link addresses or several devices: the default route.
     pub gateway: Option<IpAddr>,
-    /// Where packets for other networks go, on a device with link addresses; at most [`MAX_ROUTES`](braidnet_inet::route::MAX_ROUTES). The longest prefix
-    /// decides. Where there are routes, or a gateway, what neither is for cannot be sent; without both it goes to the neighbour that packets of its
+    /// Where packets for other networks go, on a device with link addresses or several devices; at most [`MAX_ROUTES`](braidnet_inet::route::MAX_ROUTES). The longest prefix
+    /// decides. Where there are routes, a gateway or several devices, what none is for cannot be sent; without any it goes to the neighbour that packets of its
     /// destination came from.
     pub routes: Vec<Route>,
     /// The one figure that bounds the memory of the whole stack, in bytes: buffers and connections.
@@ -91,6 +94,7 @@ impl StackConfig {
     pub fn new(address: IpAddr) -> StackConfig {
         StackConfig {
             addresses: vec![(address, None)],
+            further_addresses: Vec::new(),
             gateway: None,
             routes: Vec::new(),
             memory_bytes: 256 << 20,
@@ -134,21 +138,27 @@ impl StackConfig {
         }
     }
 
-    /// The interface that the stack has on a device of this MTU and, where it has link addresses, this one.
+    /// The interface that the stack has on devices of these MTUs, as many as it has addresses for, the first with this link address, if it has any.
     pub(crate) fn interface(
         &self,
-        mtu: usize,
+        mtus: impl Iterator<Item = usize>,
         mac: Option<braidnet_wire::ethernet::MacAddress>,
     ) -> Result<Interface, InterfaceError> {
-        Interface::new(InterfaceConfig {
-            addresses: self
-                .addresses
+        let addresses = core::iter::once(&self.addresses).chain(&self.further_addresses);
+        let mut attachments = mtus.zip(addresses).map(|(mtu, addresses)| Attachment {
+            addresses: addresses
                 .iter()
                 .map(|(address, prefix)| (Address::from(*address), *prefix))
                 .collect(),
             mtu,
+        });
+        let Attachment { addresses, mtu } = attachments.next().unwrap_or_default();
+        Interface::new(InterfaceConfig {
+            addresses,
+            mtu,
             mac,
             routes: self.routes().collect(),
+            others: attachments.collect(),
         })
     }
 

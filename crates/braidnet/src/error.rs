@@ -14,6 +14,14 @@ pub enum StackError {
     /// The addresses or the MTU make no sense.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
+    /// Addresses for another number of devices than there are.
+    #[error("the stack is given addresses on {given} devices, and stands on {there}")]
+    Devices {
+        /// How many it is given addresses on.
+        given: usize,
+        /// How many there are.
+        there: usize,
+    },
     /// A number of buckets that hashes cannot be dealt to.
     #[error("a stack has 2 to 65,536 buckets, and {0} are asked for")]
     Buckets(u32),

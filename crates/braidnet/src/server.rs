@@ -5,7 +5,7 @@ use crate::error::StackError;
 use crate::limits::{Bounds, Limits};
 use crate::services::{DatagramService, Service, Services, Ticket};
 use crate::wiring::{self, Transports};
-use braidnet_device::{Capabilities, Device, RECEIVE_HEADROOM};
+use braidnet_device::Device;
 use braidnet_inet::LimitError;
 use braidnet_inet::tcp::{Listeners, TcpLocks};
 use braidnet_message::{Arena, Kind, Message, Pool};
@@ -136,12 +136,13 @@ impl ServerBuilder {
         self
     }
 
-    /// Whether the stack makes sense on a device of these capabilities: for who has something to make before it starts.
+    /// Whether the stack makes sense on this device: for who has something to make before it starts.
     ///
     /// # Errors
     /// What [`start`](ServerBuilder::start) would say of the architecture and what was chosen with it, of the stack's addresses, its
     /// buckets and the device's MTU.
-    pub fn check(&self, capabilities: &Capabilities) -> Result<(), StackError> {
+    pub fn check(&self, device: &impl Device) -> Result<(), StackError> {
+        let capabilities = device.capabilities();
         let architecture = self.architecture;
         if !Architecture::UNDIVIDED.contains(&architecture) {
             // A service is called with whole messages.
@@ -154,7 +155,7 @@ impl ServerBuilder {
                 architecture.check_arrival(self.arrival, capabilities.queues, self.processors)
             })
             .map_err(PlanError::from)?;
-        wiring::interface(&self.config, capabilities).map(drop)
+        wiring::interface(&self.config, &device.devices()).map(drop)
     }
 
     /// Opens the device, wires the stack, spawns and starts its processors.
@@ -162,7 +163,7 @@ impl ServerBuilder {
     /// # Errors
     /// If anything of that cannot be done; nothing is left behind then.
     pub fn start(self, device: impl Device) -> Result<Server, StackError> {
-        self.check(device.capabilities())?;
+        self.check(&device)?;
         let suspended = Suspended::spawn(&self.running, self.processors)?;
         let Server { driver, parts } = self.wire(device, suspended.wakers())?;
         Ok(Server {
@@ -177,7 +178,7 @@ impl ServerBuilder {
     /// # Errors
     /// If the device cannot be opened or the stack not be wired.
     pub fn turned(self, device: impl Device) -> Result<Server<Processors>, StackError> {
-        self.check(device.capabilities())?;
+        self.check(&device)?;
         let wakers: Vec<Unparker> = (0..self.processors)
             .map(|_| Parker::new().unparker())
             .collect();
@@ -189,13 +190,13 @@ impl ServerBuilder {
         device: impl Device,
         wakers: &[Unparker],
     ) -> Result<Server<Processors>, StackError> {
-        let capabilities = *device.capabilities();
+        let devices = device.devices();
         let tcp_ports: Vec<u16> = self.tcp.keys().copied().collect();
         let udp_ports: Vec<u16> = self.udp.keys().copied().collect();
         let arena = Arena::new(self.config.memory_bytes);
         let transports = Transports {
             config: &self.config,
-            capabilities: &capabilities,
+            devices: &devices,
             memory: &arena,
             locks: (self.tcp_locks, self.exclusion.lock()),
         };
@@ -228,8 +229,7 @@ impl ServerBuilder {
             plan.workers(self.architecture, wakers, &mut |_| Box::new(NoApplication))?;
         let share = self.config.memory_bytes / processors.iter().flatten().count().max(1);
         for worker in processors.iter_mut().flatten() {
-            let packet_max = RECEIVE_HEADROOM + capabilities.packet_max();
-            worker.keep(Reserve::new(share, packet_max));
+            worker.keep(Reserve::new(share, wiring::packet_bytes(&devices)));
         }
         let workers = processors.iter_mut().flatten();
         let (counters, gone) = workers

@@ -16,10 +16,11 @@ use crate::event::Event;
 use crate::inboxes::Inboxes;
 use crate::limits::{Bounds, Limits};
 use crate::wiring::{self, Above, Plain, Wiring};
-use braidnet_device::{Alarm, Device, QueuePair, RECEIVE_HEADROOM};
+use braidnet_device::{Alarm, Device, QueuePair};
 use braidnet_inet::tcp::{ListenError, Listeners};
 use braidnet_inet::{Interface, LimitError};
 use braidnet_message::{Arena, Message, Pool, Run, Scarcity};
+use braidnet_process::PlanError;
 use braidnet_stream::cluster::ModuleSet;
 use braidnet_stream::{
     Buckets, Claims, Cluster, ConnectionId, Control, Direction, ModuleId, Next, Processor, Reserve,
@@ -31,7 +32,7 @@ use core::mem;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A whole TCP/IP stack on one device, turned by whoever owns it: no thread, no lock, no clock of its own.
+/// A whole TCP/IP stack on one device, or on [several](braidnet_device::several::Several), turned by whoever owns it: no thread, no lock, no clock of its own.
 ///
 /// Connections of TCP are [opened](Stack::connect) and [listened for](Stack::listen), ports of UDP are [bound](Stack::bind).
 /// Call [`turn`](Stack::turn) whenever something may have happened and at the latest when the last turn's answer says;
@@ -111,8 +112,15 @@ impl Stack {
         device: impl Device,
         push: impl FnOnce(&mut Above<'_>),
     ) -> Result<Stack, StackError> {
-        let capabilities = *device.capabilities();
+        let devices = device.devices();
         let mut queues = Box::new(device).open()?;
+        if devices.len() > 1 && queues.len() > 1 {
+            // Each has packets that no other has.
+            return Err(StackError::Plan(PlanError::TooManyQueues {
+                queues: queues.len(),
+                takers: 1,
+            }));
+        }
         let device = queues.pop().ok_or(StackError::NoQueue)?;
         let alarm = device.receiver.alarm();
         let arena = Arena::new(config.memory_bytes);
@@ -122,11 +130,10 @@ impl Stack {
             listeners,
             ports,
             bounds,
-        } = wiring::plain(config, &capabilities, &arena, push)?;
+        } = wiring::plain(config, &devices, &arena, push)?;
         let buckets = Buckets::private(&wiring.stream, config.buckets, |_| true, |_| true);
         let mut cluster = Cluster::new(&wiring.stream, ModuleSet::ALL, buckets, &arena);
-        let packet_max = RECEIVE_HEADROOM + capabilities.packet_max();
-        let reserve = Reserve::new(config.memory_bytes, packet_max);
+        let reserve = Reserve::new(config.memory_bytes, wiring::packet_bytes(&devices));
         reserve.replenish(cluster.pool());
         Ok(Stack {
             cluster,
@@ -134,7 +141,7 @@ impl Stack {
             listeners,
             device,
             alarm,
-            interface: wiring::interface(config, &capabilities)?,
+            interface: wiring::interface(config, &devices)?,
             endpoints: Endpoints::new(config.buckets, config.ended_connections),
             listed: Vec::new(),
             down: Run::new(),

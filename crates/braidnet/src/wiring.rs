@@ -4,7 +4,8 @@ use crate::config::StackConfig;
 use crate::error::StackError;
 use crate::limits::Bounds;
 use crate::services::{DatagramService, Datagrams, Service, Services};
-use braidnet_device::{Capabilities, Medium, Offloads};
+use braidnet_device::several::MAX_DEVICES;
+use braidnet_device::{Capabilities, DeviceError, Medium, Offloads, RECEIVE_HEADROOM};
 use braidnet_inet::flows::Flows;
 use braidnet_inet::tcp::{Listeners, Tcp, TcpLocks};
 use braidnet_inet::udp::UdpPorts;
@@ -46,13 +47,13 @@ pub(crate) struct Wired {
 /// Everything up to the transports, and above TCP only what `push` puts there: the head is the caller's.
 pub(crate) fn plain(
     config: &StackConfig,
-    capabilities: &Capabilities,
+    devices: &[Capabilities],
     memory: &Arc<Arena>,
     push: impl FnOnce(&mut Above<'_>),
 ) -> Result<Plain, StackError> {
     let transports = Transports {
         config,
-        capabilities,
+        devices,
         memory,
         locks: Default::default(),
     };
@@ -133,7 +134,8 @@ pub(crate) fn server(
 /// What everything up to the transports is wired for.
 pub(crate) struct Transports<'a> {
     pub(crate) config: &'a StackConfig,
-    pub(crate) capabilities: &'a Capabilities,
+    /// What each device that it stands on can do: at least one.
+    pub(crate) devices: &'a [Capabilities],
     pub(crate) memory: &'a Arc<Arena>,
     /// With how many locks TCP guards a connection, and of which kind they are.
     pub(crate) locks: (TcpLocks, LockKind),
@@ -151,14 +153,14 @@ impl Transports<'_> {
     fn wire(self) -> Result<Below, StackError> {
         let Transports {
             config,
-            capabilities,
+            devices,
             memory,
             locks: (locks, kind),
         } = self;
-        let interface = interface(config, capabilities)?;
+        let interface = interface(config, devices)?;
         let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
-        let tcp = Tcp::new(config.tcp(capabilities.mtu), flows)
-            .offloading(offload(capabilities.offloads))
+        let tcp = Tcp::new(config.tcp(interface.mtu()), flows)
+            .offloading(offload(devices))
             .within(memory);
         let listeners = tcp.listeners().clone();
         let (memory, tcp_limits) = (tcp.memory().clone(), tcp.limits().clone());
@@ -179,28 +181,42 @@ impl Transports<'_> {
     }
 }
 
-/// The interface that the stack has on the device, if both make sense, and the stack's limits do.
+/// The interface that the stack has on these devices, if all of that makes sense, and the stack's limits do.
 pub(crate) fn interface(
     config: &StackConfig,
-    capabilities: &Capabilities,
+    devices: &[Capabilities],
 ) -> Result<Interface, StackError> {
     if !(2..=1 << 16).contains(&config.buckets) {
         return Err(StackError::Buckets(config.buckets));
     }
     config.limits().check()?;
-    let mac = match capabilities.medium {
+    if devices.len() > MAX_DEVICES {
+        return Err(DeviceError::TooMany(devices.len()).into());
+    }
+    let (given, there) = (1 + config.further_addresses.len(), devices.len());
+    if given != there {
+        return Err(StackError::Devices { given, there });
+    }
+    let mut macs = devices.iter().filter_map(|device| match device.medium {
         Medium::Ip => None,
         Medium::Ethernet { address } => Some(address),
-    };
-    let interface = config.interface(capabilities.mtu, mac)?;
-    Ok(interface.offloading(offload(capabilities.offloads)))
+    });
+    let mtus = devices.iter().map(|device| device.mtu);
+    let interface = config.interface(mtus, macs.next())?;
+    Ok(interface.offloading(offload(devices)))
 }
 
-/// What the device does of the transports' work.
-fn offload(offloads: Offloads) -> Offload {
-    match offloads {
-        Offloads { segments: true, .. } => Offload::Segments,
-        Offloads { checksum: true, .. } => Offload::Checksums,
+/// What the devices do of the transports' work: all the same.
+fn offload(devices: &[Capabilities]) -> Offload {
+    match devices.first().map(|device| device.offloads) {
+        Some(Offloads { segments: true, .. }) => Offload::Segments,
+        Some(Offloads { checksum: true, .. }) => Offload::Checksums,
         _ => Offload::Nothing,
     }
+}
+
+/// Bytes of a buffer for the longest packet that one of the devices receives.
+pub(crate) fn packet_bytes(devices: &[Capabilities]) -> usize {
+    let longest = devices.iter().map(Capabilities::packet_max).max();
+    RECEIVE_HEADROOM + longest.unwrap_or_default()
 }

@@ -265,7 +265,7 @@ fn a_suspended_server_stands_still_and_goes_on() {
 #[test]
 fn what_an_architecture_cannot_be_is_refused_beforehand() {
     let server = || ServerBuilder::new(StackConfig::new([10, 0, 0, 2].into()));
-    let device = Capabilities::ip(1500);
+    let (device, _far) = memory::wire(Capabilities::ip(1500), 1);
     let rows = [
         (
             server().architecture(Architecture::Braid, 66),

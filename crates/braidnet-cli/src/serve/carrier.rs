@@ -1,5 +1,6 @@
 //! The device that a server stands on: which it is to be, and how it is had.
 
+use super::further::Further;
 use super::placing::Queues;
 use super::settings::Settings;
 use super::values::Prefixed;
@@ -61,7 +62,7 @@ pub struct Carried {
 }
 
 impl Carrier {
-    /// The one device that is asked for.
+    /// The first device that is asked for.
     pub fn check(settings: &Settings) -> Result<Carrier, Failure> {
         let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
         let named = |mode, name: &Option<String>| name.clone().map(|name| Which::Named(mode, name));
@@ -81,7 +82,7 @@ impl Carrier {
         };
         if asked.next().is_some() {
             return usage(
-                "a stack has one device: name it with one of --tun, --tap, --tun-fd, --tun-from, --packet and --qemu",
+                "name the first device with one of --tun, --tap, --tun-fd, --tun-from, --packet and --qemu, and further ones with --device",
             );
         }
         let is_named = matches!(which, Which::Named(..));
@@ -122,6 +123,17 @@ impl Carrier {
             mtu: settings.mtu,
             offload: settings.offload.is_none_or(Switch::is_on),
         })
+    }
+
+    /// A further device.
+    pub fn further(further: &Further, settings: &Settings) -> Carrier {
+        Carrier {
+            which: Which::Named(Mode::Tun, further.tun.clone()),
+            station: None,
+            fallback: MacAddress::ZERO,
+            mtu: further.mtu,
+            offload: settings.offload.is_none_or(Switch::is_on),
+        }
     }
 
     /// Makes the device, or takes it over.

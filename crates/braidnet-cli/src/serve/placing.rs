@@ -54,9 +54,17 @@ impl Placing {
             ));
         }
         let architecture = settings.architecture.unwrap_or(Architecture::Connection);
+        let devices = 1 + settings.device.len();
+        // Whose queues are the business of different processors.
+        let parts = match settings.apart.unwrap_or(false) {
+            true => devices,
+            false => 1,
+        };
         let queues = match (settings.queues, architecture) {
             (Some(queues), _) => Queues::Asked(queues),
-            (None, Architecture::Connection | Architecture::Braid) => Queues::AtBest(processors),
+            (None, Architecture::Connection | Architecture::Braid) => {
+                Queues::AtBest((processors / parts).max(1))
+            }
             (None, _) => Queues::AtBest(1),
         };
         let placing = Placing {
@@ -79,12 +87,20 @@ impl Placing {
         (architecture.check_processors(processors))
             .and_then(|()| architecture.check_locks(placing.tcp_locks))
             .and_then(|()| architecture.check_sharing(placing.exclusion, placing.arrival))
-            .and_then(|()| architecture.check_arrival(placing.arrival, queues.count(), processors))
+            .and_then(|()| {
+                architecture.check_arrival(placing.arrival, parts * queues.count(), processors)
+            })
             .or_else(|refusal| usage(&refusal.to_string()))?;
-        let takers = architecture.takers(processors);
+        let takers = architecture.takers(processors) / parts;
+        if takers == 0 {
+            return usage(&format!(
+                "--apart needs a processor for each of {devices} devices: under {architecture} on {processors}, {} take from devices",
+                architecture.takers(processors)
+            ));
+        }
         if !(1..=takers).contains(&queues.count()) {
             return usage(&format!(
-                "--queues takes a number from 1 to {takers}: under {architecture}, so many of the processors take from the device"
+                "--queues takes a number from 1 to {takers}: under {architecture}, so many of the processors take from a device"
             ));
         }
         let is_locking = architecture == Architecture::Message

@@ -15,7 +15,7 @@ use std::time::Instant;
 /// Says what is offered where.
 pub fn started(
     setup: &Setup,
-    device: &str,
+    names: &[String],
     title: &str,
     Capabilities {
         queues, offloads, ..
@@ -35,17 +35,18 @@ pub fn started(
     for offer in &setup.services {
         text.push_str(&line(offer, setup));
     }
-    let first = setup.addresses[0].address;
-    text.push_str(&format!("ping on {first}; try: ping {first}\n"));
-    for own in setup.addresses.iter().skip(1) {
+    let mut own = (setup.devices.iter()).flat_map(|attached| &attached.addresses);
+    if let Some(first) = own.next() {
+        let first = first.address;
+        text.push_str(&format!("ping on {first}; try: ping {first}\n"));
+    }
+    for own in own {
         text.push_str(&format!("everything on {} as well\n", own.address));
     }
-    if let Some(host) = setup.host {
-        for own in setup
-            .addresses
-            .iter()
-            .filter(|own| !host.holds(own.address))
-        {
+    for (attached, device) in setup.devices.iter().zip(names) {
+        let Some(host) = attached.host else { continue };
+        let beyond = (attached.addresses.iter()).filter(|own| !host.holds(own.address));
+        for own in beyond {
             text.push_str(&format!(
                 "{0} is not on the host's network: to reach it, run `ip route add {0} dev {device}`\n",
                 own.address
@@ -58,7 +59,7 @@ pub fn started(
 
 /// How to reach a service.
 fn line(offer: &Offer, setup: &Setup) -> String {
-    let (address, port) = (setup.addresses[0].address, offer.port);
+    let (address, port) = (setup.devices[0].addresses[0].address, offer.port);
     let attempt = match &offer.what {
         What::Echo | What::Daytime => format!("nc {address} {port}"),
         What::Discard => format!("head -c 100M /dev/zero | nc -N {address} {port}"),

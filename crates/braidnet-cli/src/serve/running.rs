@@ -1,12 +1,12 @@
 //! A running server: from the device to the end.
 
-use super::carrier::Carried;
 use super::report::{self, Status};
 use super::settings::{Setup, What};
 use crate::failure::Failure;
 use braidnet::device::capture::Capture;
 use braidnet::device::impair::Impairment;
 use braidnet::device::qemu::FRAME_MAX;
+use braidnet::device::several::Several;
 use braidnet::device::{Capabilities, Device, DropReason};
 use braidnet::tcp::Setting;
 use braidnet::{Server, ServerBuilder, StackConfig, StackError};
@@ -32,12 +32,7 @@ pub fn run(setup: Setup) -> Result<(), Failure> {
     // From here on Ctrl-C ends the run in order, whatever has been made by then.
     let signals = watch_signals()?;
     let running = Serving::start(&setup, &signals)?;
-    report::started(
-        &setup,
-        &running.device_name,
-        &running.title,
-        running.capabilities,
-    );
+    report::started(&setup, &running.names, &running.title, running.capabilities);
     let ended = running.watch(&signals);
     running.end(&setup, &signals)?;
     ended
@@ -50,7 +45,7 @@ struct Serving {
     meter: Meter,
     capture: Option<Capture>,
     impairment: Option<Impairment>,
-    device_name: String,
+    names: Vec<String>,
     title: String,
     capabilities: Capabilities,
 }
@@ -60,40 +55,30 @@ impl Serving {
         let files = Files::new();
         let builder = offer(ServerBuilder::new(stack(setup)), setup, &files)?;
         let builder = setup.placing.of(builder);
-        let Carried {
-            device,
-            name: device_name,
-            title,
-        } = setup
-            .carrier
-            .carry(setup.host, setup.placing.queues, signals)?;
+        let (devices, names, title) = carry(setup, signals)?;
         // A capture empties its file: what will be refused is refused before.
-        builder
-            .check(device.capabilities())
-            .map_err(refused_stack)?;
+        builder.check(&devices).map_err(refused_stack)?;
         let meter = Meter::new();
         let impairment = (setup.impair.as_ref()).map(|(out, back)| Impairment::new(out, back));
-        let device: Box<dyn Device> = match &impairment {
-            Some(impairment) => Box::new(impairment.around(device)),
-            None => device,
-        };
-        let device = meter.around(device);
-        let (device, capture): (Box<dyn Device>, _) = match &setup.pcap {
-            Some(pcap) => {
-                let capture = match pcap.ring {
-                    None => Capture::create(&pcap.file, 0),
-                    Some(ring) => Capture::create_ring(&pcap.file, ring, 0),
-                };
-                let capture = capture.map_err(|error| Failure::Runtime(error.to_string()))?;
-                (
-                    Box::new(capture.around(&device_name, device)),
-                    Some(capture),
-                )
+        let capture = (setup.pcap.as_ref()).map(|pcap| match pcap.ring {
+            None => Capture::create(&pcap.file, 0),
+            Some(ring) => Capture::create_ring(&pcap.file, ring, 0),
+        });
+        let capture = capture.transpose();
+        let capture = capture.map_err(|error| Failure::Runtime(error.to_string()))?;
+        let devices = devices.wrapped(|number, device| {
+            let device: Box<dyn Device> = match &impairment {
+                Some(impairment) => Box::new(impairment.around(device)),
+                None => device,
+            };
+            let device = meter.around(device);
+            match &capture {
+                Some(capture) => Box::new(capture.around(&names[number], device)),
+                None => Box::new(device),
             }
-            None => (Box::new(device), None),
-        };
-        let capabilities = *device.capabilities();
-        let server = builder.start(device).map_err(refused_stack)?;
+        });
+        let capabilities = *devices.capabilities();
+        let server = builder.start(devices).map_err(refused_stack)?;
         let has_http = setup
             .services
             .iter()
@@ -112,7 +97,7 @@ impl Serving {
             meter,
             capture,
             impairment,
-            device_name,
+            names,
             title,
             capabilities,
         })
@@ -139,7 +124,7 @@ impl Serving {
 
     /// What became of the device.
     fn gone(&self) -> Failure {
-        let name = &self.device_name;
+        let name = self.names.join(" and ");
         let received = self.meter.received();
         let is_lost =
             (received.drops()).any(|(reason, _)| reason == DropReason::ReceiveFramingLost);
@@ -199,6 +184,33 @@ impl Serving {
     }
 }
 
+/// Makes the devices, or takes them over; what they are called, each by itself, and all with what there is to be said of them.
+fn carry(
+    setup: &Setup,
+    signals: &Receiver<i32>,
+) -> Result<(Several, Vec<String>, String), Failure> {
+    let mut carried = Vec::new();
+    for attached in &setup.devices {
+        let queues = setup.placing.queues;
+        carried.push(attached.carrier.carry(attached.host, queues, signals)?);
+    }
+    let names = carried.iter().map(|carried| carried.name.clone()).collect();
+    let titles: Vec<_> = carried
+        .iter()
+        .map(|carried| carried.title.clone())
+        .collect();
+    let mut devices = carried.into_iter().map(|carried| carried.device);
+    let Some(first) = devices.next() else {
+        unreachable!("there is one in any case");
+    };
+    let several = devices.fold(Several::of(first), Several::and);
+    let several = match setup.is_apart {
+        true => several.apart(),
+        false => several,
+    };
+    Ok((several, names, titles.join(" and ")))
+}
+
 /// A channel that brings the signals that end the run.
 fn watch_signals() -> Result<Receiver<i32>, Failure> {
     let refused =
@@ -219,12 +231,14 @@ fn watch_signals() -> Result<Receiver<i32>, Failure> {
 }
 
 fn stack(setup: &Setup) -> StackConfig {
-    let mut config = StackConfig::new(setup.addresses[0].address);
-    config.addresses = setup
-        .addresses
-        .iter()
-        .map(|own| (own.address, own.prefix))
-        .collect();
+    let mut addresses = setup.devices.iter().map(|attached| {
+        let own = attached.addresses.iter();
+        own.map(|own| (own.address, own.prefix)).collect::<Vec<_>>()
+    });
+    let first = addresses.next().unwrap_or_default();
+    let mut config = StackConfig::new(first[0].0);
+    config.addresses = first;
+    config.further_addresses = addresses.collect();
     config.routes.clone_from(&setup.routes);
     config.memory_bytes = setup.memory_bytes;
     config.connections = setup.connections;

@@ -1,6 +1,8 @@
 //! What is asked for: on the command line and in a file, in the same words.
 
+use super::attached::Attached;
 use super::carrier::Carrier;
+use super::further::Further;
 use super::pcap::Pcap;
 use super::placing::Placing;
 use super::values::{Bytes, HttpRoot, Prefixed, Routed, Span, Station};
@@ -54,7 +56,15 @@ pub struct Settings {
     #[arg(long, value_name = "ADDRESS[/PREFIX]")]
     #[serde(deserialize_with = "some")]
     pub address: Vec<Prefixed>,
-    /// Send what is for this network to this neighbour, on a device that carries Ethernet frames; `default` is for all other networks; may be given several times
+    /// Serve on this further TUN device as well, as `tun=NAME,host=ADDRESS/PREFIX,address=ADDRESS/PREFIX`, `mtu=BYTES` and more addresses where they are wanted; may be given several
+    /// times. What is sent leaves by the device that its route leads to
+    #[arg(long, value_name = "WORD=VALUE,...")]
+    #[serde(deserialize_with = "some")]
+    pub device: Vec<Further>,
+    /// Give each device processors of its own to receive by, in place of a queue of each for all
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    pub apart: Option<bool>,
+    /// Send what is for this network to this neighbour, on a device that carries Ethernet frames, or with several devices; `default` is for all other networks; may be given several times
     /// [default: to the neighbour that packets from there come through]
     #[arg(long, value_name = "PREFIX=GATEWAY")]
     #[serde(deserialize_with = "some")]
@@ -226,6 +236,8 @@ impl Settings {
             mac: self.mac.or(file.mac),
             host: self.host.or(file.host),
             address: all(self.address, file.address),
+            device: all(self.device, file.device),
+            apart: self.apart.or(file.apart),
             route: all(self.route, file.route),
             echo: self.echo.or(file.echo),
             discard: self.discard.or(file.discard),
@@ -275,9 +287,9 @@ fn all<T>(these: Vec<T>, those: Vec<T>) -> Vec<T> {
 /// What is to be done: checked, with nothing left open.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    pub carrier: Carrier,
-    pub host: Option<Prefixed>,
-    pub addresses: Vec<Prefixed>,
+    /// The first, and those that were asked for beside it.
+    pub devices: Vec<Attached>,
+    pub is_apart: bool,
     pub routes: Vec<Route>,
     pub services: Vec<Offer>,
     pub placing: Placing,
@@ -334,27 +346,13 @@ impl Setup {
     /// Checks what can be checked before anything is made.
     pub fn check(settings: Settings) -> Result<Setup, Failure> {
         let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
-        let carrier = Carrier::check(&settings)?;
-        if settings.address.is_empty() {
-            return usage(
-                "give the stack an address: --address ADDRESS, such as --address 10.77.0.2",
-            );
-        }
-        if let Some(host) = settings.host {
-            if host.prefix.is_none() {
-                return usage(
-                    "--host needs the prefix of the network behind the device, such as --host 10.77.0.1/24",
-                );
-            }
-            if settings
-                .address
-                .iter()
-                .any(|own| own.address == host.address)
-            {
-                return usage(
-                    "--host and --address name the two ends of the device: they cannot be the same address",
-                );
-            }
+        let first = Carrier::check(&settings)?;
+        let own = settings.address.clone();
+        let mut devices = vec![Attached::check(first, settings.host, own)?];
+        for further in &settings.device {
+            let carrier = Carrier::further(further, &settings);
+            let own = further.addresses.clone();
+            devices.push(Attached::check(carrier, further.host, own)?);
         }
         let batch = settings.batch.unwrap_or(64);
         if !(1..=MAX_BATCH).contains(&batch) {
@@ -373,11 +371,10 @@ impl Setup {
             return usage("--dscp takes 0 to 63");
         }
         Ok(Setup {
-            carrier,
-            host: settings.host,
+            devices,
+            is_apart: settings.apart.unwrap_or(false),
             services: offers(&settings)?,
             placing: Placing::check(&settings)?,
-            addresses: settings.address,
             routes: settings.route.iter().map(|routed| routed.0).collect(),
             batch,
             pcap,

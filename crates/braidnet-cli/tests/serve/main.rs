@@ -18,6 +18,7 @@ mod replay;
 mod routes;
 mod server;
 mod services;
+mod several;
 
 use namespace::Namespace;
 use rustix::process::Signal;

@@ -163,6 +163,10 @@ impl<D: Device> Device for Impaired<D> {
         self.inner.capabilities()
     }
 
+    fn devices(&self) -> Vec<Capabilities> {
+        self.inner.devices()
+    }
+
     fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
         let Impaired { inner, impairment } = *self;
         let medium: Medium = inner.capabilities().medium;

@@ -17,6 +17,7 @@ fn config(addresses: &[(&str, Option<u8>)]) -> InterfaceConfig {
         mtu: 1500,
         mac: Some(MAC),
         routes: Vec::new(),
+        others: Vec::new(),
     }
 }
 
@@ -224,7 +225,7 @@ fn the_next_hop_is_the_destination_or_a_gateway() {
     ];
     for (config, destination, hop, learns) in rows {
         let interface = Interface::new(config.clone()).unwrap();
-        let found = interface.next_hop(v4(destination));
+        let found = interface.way(v4(destination)).map(|way| way.hop);
         assert_eq!(found, hop.map(v4), "{destination}");
         assert_eq!(
             interface.reaches(&v4(destination)),
@@ -265,5 +266,95 @@ fn the_source_is_on_the_network_of_the_next_hop() {
             v4(source),
             "{destination}"
         );
+    }
+}
+
+#[test]
+fn of_several_devices_the_route_says_which() {
+    let attachment = |addresses: &[(&str, Option<u8>)], mtu| Attachment {
+        addresses: config(addresses).addresses,
+        mtu,
+    };
+    let several = InterfaceConfig {
+        mac: None,
+        others: vec![
+            attachment(&[("10.1.0.2", Some(24)), ("10.5.0.1", None)], 600),
+            attachment(&[("10.1.0.130", Some(25))], 9000),
+        ],
+        routes: vec![
+            route(&("10.9.0.0/16", "10.1.0.1")),
+            route(&("10.8.0.0/16", "10.1.0.131")),
+        ],
+        ..config(&[("10.0.0.2", Some(24))])
+    };
+    let interface = Interface::new(several.clone()).unwrap();
+    assert_eq!((interface.devices(), interface.mtu()), (3, 600));
+    assert!(interface.is_local(&v4("10.5.0.1")) && interface.is_local(&v4("10.1.0.130")));
+    let rows = [
+        ("10.0.0.9", Some(("10.0.0.9", 0, "10.0.0.2"))),
+        ("10.1.0.9", Some(("10.1.0.9", 1, "10.1.0.2"))),
+        ("10.1.0.200", Some(("10.1.0.200", 2, "10.1.0.130"))),
+        ("10.1.0.127", Some(("10.1.0.127", 1, "10.1.0.2"))),
+        ("10.9.1.1", Some(("10.1.0.1", 1, "10.1.0.2"))),
+        ("10.8.1.1", Some(("10.1.0.131", 2, "10.1.0.130"))),
+        ("10.0.0.255", Some(("10.0.0.255", 0, "10.0.0.2"))),
+        ("10.1.0.255", Some(("10.1.0.255", 2, "10.1.0.130"))),
+        ("255.255.255.255", Some(("255.255.255.255", 0, "10.0.0.2"))),
+        ("224.0.0.1", Some(("224.0.0.1", 0, "10.0.0.2"))),
+        ("192.0.2.1", None),
+    ];
+    for (destination, expected) in rows {
+        let destination = v4(destination);
+        let found = interface.way(destination);
+        let found = found.map(|way| (way.hop, way.device, interface.source_for(&destination)));
+        let expected = expected.map(|(hop, device, source)| (v4(hop), device, v4(source)));
+        assert_eq!(found, expected, "{destination}");
+    }
+    let refused = [
+        (
+            InterfaceConfig {
+                mac: Some(MAC),
+                ..several.clone()
+            },
+            "a stack can stand on several devices only where all carry bare IP packets, as TUN devices do",
+        ),
+        (
+            InterfaceConfig {
+                others: vec![attachment(&[], 1500)],
+                ..several.clone()
+            },
+            "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, and number 2 has none",
+        ),
+        (
+            InterfaceConfig {
+                addresses: config(&[("10.0.0.2", None)]).addresses,
+                ..several.clone()
+            },
+            "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, and number 1 has none",
+        ),
+        (
+            InterfaceConfig {
+                others: vec![attachment(&[("10.0.0.3", Some(24))], 1500)],
+                ..several.clone()
+            },
+            "two devices are on the network 10.0.0.0/24: give each a network of its own",
+        ),
+        (
+            InterfaceConfig {
+                others: vec![attachment(&[("10.0.0.2", None)], 1500)],
+                ..several.clone()
+            },
+            "the address 10.0.0.2 is given twice",
+        ),
+        (
+            InterfaceConfig {
+                others: vec![attachment(&[("10.1.0.2", Some(24))], 67)],
+                ..several
+            },
+            "an MTU of 67 bytes is not between 68 and 65535",
+        ),
+    ];
+    for (config, sentence) in refused {
+        assert_eq!(Interface::new(config).unwrap_err().to_string(), sentence);
     }
 }

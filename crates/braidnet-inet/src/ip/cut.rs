@@ -18,7 +18,7 @@ pub(super) fn cut(train: Message, cx: &mut Context<'_>) {
     cut_with(train, None, cx);
 }
 
-/// The same on a link with stations: each segment goes where the train would.
+/// The same where packets are told their way: each segment goes where the train would.
 pub(super) fn cut_framed(train: Message, cx: &mut Context<'_>) {
     let frame = train.note();
     cut_with(train, Some(frame), cx);
@@ -133,6 +133,7 @@ impl Cutter {
         }
         if let Some(frame) = self.frame {
             segment.set_note(frame);
+            segment.set_device(frame.device);
         }
         true
     }

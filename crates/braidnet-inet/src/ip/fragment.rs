@@ -64,7 +64,7 @@ fn copied_of(mut options: &[u8]) -> ([u8; Fragment::MAX_COPIED], u8) {
 pub(super) struct Cutting {
     /// The datagram, as its transport has described it.
     pub(super) datagram: Datagram,
-    /// Where its fragments go, on a link that has stations.
+    /// Where its fragments go, if they are told.
     pub(super) frame: Frame,
     /// Names it.
     pub(super) identification: u16,
@@ -77,7 +77,7 @@ pub(super) fn cut(datagram: Message, cx: &mut Context<'_>) {
     cut_with(datagram, false, cx);
 }
 
-/// The same on a link with stations.
+/// The same where packets are told their way.
 pub(super) fn cut_framed(datagram: Message, cx: &mut Context<'_>) {
     cut_with(datagram, true, cx);
 }
@@ -124,6 +124,7 @@ fn send(
     ipv4::emit(header, front);
     if let Some(frame) = frame {
         part.set_note(frame);
+        part.set_device(frame.device);
     }
     cx.count(Counted::FragmentsSent.counter(), 1);
     cx.down(part);

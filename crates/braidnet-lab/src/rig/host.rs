@@ -61,6 +61,7 @@ impl Host {
             mtu: config.mtu,
             mac: None,
             routes: Vec::new(),
+            others: Vec::new(),
         })
         .map_err(StackError::from)?;
         if !config.checksum {

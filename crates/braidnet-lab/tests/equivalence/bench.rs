@@ -328,6 +328,7 @@ fn plan(setup: &Setup, recorder: Recorder, device: impl Device + 'static) -> Pla
         mtu: MTU,
         mac: None,
         routes: Vec::new(),
+        others: Vec::new(),
     });
     let interface = interface.expect("the interface makes sense");
     let flows = Flows::new([5, 6], setup.buckets(), &interface);

@@ -18,13 +18,15 @@ fn line(words: &str) -> Settings {
         .settings
 }
 
-const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --route default=10.77.0.1 --route 10.0.0.0/8=10.77.0.9 --echo 7 --discard 9 \
+const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --device tun=bn1,address=10.78.0.2/24 --apart --route default=10.77.0.1 --route 10.0.0.0/8=10.77.0.9 --echo 7 --discard 9 \
         --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --queues 1 --perimeter locked --order numbered --lock mcs \
         --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --pcap-size 64M --pcap-ring 10 --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --connections 1000 --neighbours 50 --icmp-errors 10 --congestion new-reno --path-probing always --ttl 9 --dscp 46";
 const FILE: &str = r#"
         tap = "bn0"
         host = "10.77.0.1/24"
         address = ["10.77.0.2", "10.77.0.3/24"]
+        device = ["tun=bn1,address=10.78.0.2/24"]
+        apart = true
         route = ["default=10.77.0.1", "10.0.0.0/8=10.77.0.9"]
         echo = 7
         discard = 9
@@ -82,7 +84,7 @@ fn the_line_overrides_the_file() {
     );
     let setup = Setup::check(both).unwrap();
     assert_eq!(
-        (setup.carrier.which, setup.services.len()),
+        (setup.devices[0].carrier.which.clone(), setup.services.len()),
         (Which::Named(Mode::Tun, "other".to_owned()), 6)
     );
     let ring = Ring {
@@ -160,11 +162,11 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         ),
         (
             "--tun bn0 --tun-fd 3 --address 10.77.0.2",
-            "a stack has one device",
+            "the first device with one of",
         ),
         (
             "--packet v1 --qemu /run/net --address 10.77.0.2",
-            "a stack has one device",
+            "the first device with one of",
         ),
         (
             "--packet v1 --host 10.77.0.1/24 --address 10.77.0.2",

@@ -1,0 +1,297 @@
+//! What several devices bring, where packets leave, who is waited for.
+
+use super::*;
+use crate::memory;
+use braidnet_message::{Arena, Pool, Run};
+
+fn pool() -> Pool {
+    Pool::new(&Arena::new(1 << 20))
+}
+
+fn packet(pool: &mut Pool, byte: u8, device: u8) -> braidnet_message::Message {
+    let mut message = pool.copy_from_slice(0, &[byte]).unwrap();
+    message.set_device(device);
+    message
+}
+
+/// The first byte of each, and its device.
+fn seen(run: &Run) -> Vec<(u8, u8)> {
+    let seen = |message: &braidnet_message::Message| (message.bytes()[0], message.device());
+    run.iter().map(seen).collect()
+}
+
+/// Devices with so many queues each, and for each the far ends of its queues.
+fn wires(queues: &[usize], depth: usize) -> (Vec<memory::WireEnd>, Vec<Vec<QueuePair>>) {
+    let wires = queues
+        .iter()
+        .map(|queues| memory::wire(Capabilities::ip(1500).with_queues(*queues), depth));
+    let (near, far): (Vec<_>, Vec<_>) = wires.unzip();
+    let far = far.into_iter().map(|far| Box::new(far).open().unwrap());
+    (near, far.collect())
+}
+
+fn joined(near: Vec<memory::WireEnd>) -> Several {
+    let mut near = near.into_iter();
+    let first = Several::of(near.next().unwrap());
+    near.fold(first, Several::and)
+}
+
+#[test]
+fn packets_say_where_they_came_from_and_leave_where_they_are_to() {
+    let mut pool = pool();
+    let (near, mut far) = wires(&[1, 1, 1], 64);
+    let mut pair = Box::new(joined(near)).open().unwrap().remove(0);
+    for (device, far) in far.iter_mut().enumerate() {
+        let mut run: Run = (0..3)
+            .map(|number| packet(&mut pool, 10 * device as u8 + number, 9))
+            .collect();
+        far[0].transmitter.transmit(&mut run);
+    }
+    // Nobody is starved: each call begins with the next.
+    let mut run = Run::new();
+    for (max, expected) in [
+        (4, &[(0, 0), (1, 0), (2, 0), (10, 1)][..]),
+        (3, &[(11, 1), (12, 1), (20, 2)]),
+        (64, &[(21, 2), (22, 2)]),
+        (64, &[]),
+    ] {
+        run.clear();
+        assert_eq!(
+            pair.receiver.receive(&mut pool, &mut run, max),
+            expected.len()
+        );
+        assert_eq!(seen(&run), expected);
+    }
+    for devices in [&[2, 2, 2][..], &[0, 1, 0, 2, 1], &[1]] {
+        let mut run: Run = (0..)
+            .zip(devices)
+            .map(|(number, device)| packet(&mut pool, number, *device))
+            .collect();
+        pair.transmitter.transmit(&mut run);
+        assert!(run.is_empty());
+        for (device, far) in far.iter_mut().enumerate() {
+            far[0].receiver.receive(&mut pool, &mut run, 64);
+            let numbers = seen(&run).into_iter().map(|(number, _)| number);
+            let sent = (0..)
+                .zip(devices)
+                .filter(|(_, to)| usize::from(**to) == device);
+            assert!(numbers.eq(sent.map(|(number, _)| number)), "{devices:?}");
+            run.clear();
+        }
+    }
+    assert_eq!(pair.receiver.counters().packets, 9);
+    assert_eq!(pair.transmitter.counters().packets, 9);
+}
+
+#[test]
+fn a_device_that_is_full_holds_up_no_other() {
+    let mut pool = pool();
+    let (near, mut far) = wires(&[1, 1], 2);
+    let mut pair = Box::new(joined(near)).open().unwrap().remove(0);
+    let mut run: Run = [0, 0, 0, 1, 0, 1]
+        .iter()
+        .zip(0..)
+        .map(|(device, number)| packet(&mut pool, number, *device))
+        .collect();
+    pair.transmitter.transmit(&mut run);
+    assert_eq!(seen(&run), [(2, 0), (4, 0)]);
+    let mut came = Run::new();
+    far[0][0].receiver.receive(&mut pool, &mut came, 1);
+    pair.transmitter.transmit(&mut run);
+    assert_eq!(seen(&run), [(4, 0)]);
+}
+
+#[test]
+fn queues_are_shared_or_apart() {
+    /// The queues of each device, whether they are apart, and the devices that each pair takes from.
+    type Row = (&'static [usize], bool, &'static [&'static [u8]]);
+    let rows: [Row; 5] = [
+        (&[1, 1], false, &[&[0, 1]]),
+        (&[2, 1], false, &[&[0, 1], &[0]]),
+        (&[2, 2], false, &[&[0, 1], &[0, 1]]),
+        (&[1, 1], true, &[&[0], &[1]]),
+        (&[2, 1, 2], true, &[&[0], &[0], &[1], &[2], &[2]]),
+    ];
+    for (queues, is_apart, expected) in rows {
+        let mut pool = pool();
+        let (near, mut far) = wires(queues, 64);
+        let several = joined(near);
+        let several = if is_apart { several.apart() } else { several };
+        assert_eq!(several.capabilities().queues, expected.len());
+        let mut pairs = Box::new(several).open().unwrap();
+        assert_eq!(pairs.len(), expected.len(), "{queues:?}");
+        for far in far.iter_mut().flatten() {
+            let mut run: Run = [packet(&mut pool, 7, 0)].into_iter().collect();
+            far.transmitter.transmit(&mut run);
+        }
+        for (pair, expected) in pairs.iter_mut().zip(expected) {
+            let mut run = Run::new();
+            pair.receiver.receive(&mut pool, &mut run, 64);
+            let devices: Vec<u8> = run.iter().map(|message| message.device()).collect();
+            assert_eq!(devices, *expected, "{queues:?}");
+            // Whoever has it sends by all devices.
+            let mut run: Run = (0..queues.len() as u8)
+                .map(|device| packet(&mut pool, 7, device))
+                .collect();
+            pair.transmitter.transmit(&mut run);
+            assert!(run.is_empty());
+        }
+        for far in &mut far {
+            let mut run = Run::new();
+            for far in far {
+                far.receiver.receive(&mut pool, &mut run, 64);
+            }
+            assert_eq!(run.len(), expected.len(), "{queues:?}");
+        }
+    }
+}
+
+/// One that could offload so much, and does not where it is asked not to.
+struct Offloading(memory::WireEnd, Capabilities);
+
+impl Offloading {
+    fn new(checksum: bool, segments: bool) -> Offloading {
+        let end = memory::wire(Capabilities::ip(1500), 8).0;
+        let offloads = Offloads { checksum, segments };
+        let capabilities = Capabilities {
+            offloads,
+            ..*end.capabilities()
+        };
+        Offloading(end, capabilities)
+    }
+}
+
+impl Device for Offloading {
+    fn capabilities(&self) -> &Capabilities {
+        &self.1
+    }
+
+    fn decline_offloads(&mut self) {
+        self.1.offloads = Offloads::NONE;
+    }
+
+    fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
+        Box::new(self.0).open()
+    }
+}
+
+#[test]
+fn all_offload_the_same_or_none_does() {
+    let rows = [
+        ([(true, true), (true, true)], (true, true)),
+        ([(true, false), (true, false)], (true, false)),
+        ([(true, true), (true, false)], (false, false)),
+        ([(true, true), (false, false)], (false, false)),
+        ([(false, false), (true, true)], (false, false)),
+    ];
+    for (members, (checksum, segments)) in rows {
+        let [one, two] = members.map(|(checksum, segments)| Offloading::new(checksum, segments));
+        let both = Several::of(one).and(two);
+        let expected = Offloads { checksum, segments };
+        assert_eq!(both.capabilities().offloads, expected, "{members:?}");
+        assert!(
+            both.devices()
+                .iter()
+                .all(|device| device.offloads == expected)
+        );
+        // Whoever is put around one of them may have it decline.
+        let wrapped = both.wrapped(|number, mut device| {
+            if number == 1 {
+                device.decline_offloads();
+            }
+            device
+        });
+        assert_eq!(wrapped.capabilities().offloads, Offloads::NONE);
+        assert!(
+            wrapped
+                .devices()
+                .iter()
+                .all(|device| device.offloads == Offloads::NONE)
+        );
+    }
+}
+
+#[test]
+fn it_is_gone_when_all_are() {
+    let mut pool = pool();
+    let (near, mut far) = wires(&[1, 1], 8);
+    let mut pair = Box::new(joined(near)).open().unwrap().remove(0);
+    for is_gone in [false, true] {
+        far.pop();
+        pair.receiver.receive(&mut pool, &mut Run::new(), 8);
+        assert_eq!(pair.receiver.is_gone(), is_gone);
+    }
+}
+
+#[test]
+fn no_more_than_can_be_told_apart_are_opened() {
+    let (near, _far) = wires(&[1; MAX_DEVICES + 1], 8);
+    let refused = Box::new(joined(near)).open().map(drop).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "a stack has at most 16 devices, and 17 are given"
+    );
+}
+
+/// Who waits for the pair is woken by each member that has a descriptor, and no more by one that is gone.
+#[test]
+fn one_descriptor_stands_for_all() {
+    use crate::MacAddress;
+    use crate::qemu::{QemuConfig, QemuDevice};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    let mut pool = pool();
+    let sockets = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
+    let [(one, near_one), (two, near_two)] = sockets;
+    let device = |socket, last| {
+        QemuDevice::over(socket, QemuConfig::new(MacAddress([2, 0, 0, 0, 0, last]))).unwrap()
+    };
+    let several = Several::of(device(near_one, 1)).and(device(near_two, 2));
+    let mut pair = Box::new(several).open().unwrap().remove(0);
+    let is_ready = |receiver: &dyn Receiver| {
+        let fd = receiver.fd().unwrap();
+        let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+    };
+    let frame = [&20u32.to_be_bytes()[..], &[7; 20]].concat();
+    assert!(!is_ready(&*pair.receiver));
+    for (socket, device) in [(&one, 0), (&two, 1)] {
+        let mut socket: &UnixStream = socket;
+        socket.write_all(&frame).unwrap();
+        assert!(is_ready(&*pair.receiver));
+        let mut run = Run::new();
+        assert_eq!(pair.receiver.receive(&mut pool, &mut run, 8), 1);
+        assert_eq!(seen(&run), [(7, device)]);
+        assert!(!is_ready(&*pair.receiver));
+    }
+    drop(one);
+    for _ in 0..2 {
+        assert_eq!(pair.receiver.receive(&mut pool, &mut Run::new(), 8), 0);
+    }
+    assert!(!pair.receiver.is_gone());
+    assert!(!is_ready(&*pair.receiver), "nobody spins on what is gone");
+    let mut socket: &UnixStream = &two;
+    socket.write_all(&frame).unwrap();
+    assert!(is_ready(&*pair.receiver));
+}
+
+/// The earliest of what members hold back says when they are to be asked again.
+#[test]
+fn the_soonest_alarm_counts() {
+    use crate::Alarm;
+    use braidnet_wire::time::Instant;
+
+    let at = |nanos| Some(Instant::from_nanos(nanos));
+    let (one, two) = (Alarm::new(), Alarm::new());
+    let both = Alarm::soonest(vec![one.clone(), two.clone()]).unwrap();
+    assert_eq!(both.next(), None);
+    two.set(at(9));
+    assert_eq!(both.next(), at(9));
+    one.set(at(7));
+    assert_eq!(both.next(), at(7));
+    one.set(None);
+    assert_eq!(both.next(), at(9));
+    assert!(Alarm::soonest(Vec::new()).is_none());
+}
