@@ -4,6 +4,7 @@ use crate::capture::CaptureError;
 use crate::packet::PacketError;
 use crate::several::MAX_DEVICES;
 use crate::tun::TunError;
+use crate::xdp::XdpError;
 use crate::{Alarm, Counters, MacAddress};
 use braidnet_message::{Pool, Run};
 use braidnet_sync::parker::Unparker;
@@ -207,6 +208,9 @@ pub enum DeviceError {
     /// An interface of the system's.
     #[error(transparent)]
     Packet(#[from] PacketError),
+    /// An interface of the system's, taken over.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
     /// A capture around a device.
     #[error(transparent)]
     Capture(#[from] CaptureError),

@@ -36,7 +36,7 @@ struct DriverRequest {
 
 const _: () = assert!(size_of::<DriverRequest>() == 196);
 
-/// The kernel's `struct ethtool_channels`, of whose numbers TUN and TAP devices set those of combined queues.
+/// The kernel's `struct ethtool_channels`: queues for receiving, for sending and for other things, and combined ones, which are all that TUN and TAP devices have.
 #[repr(C)]
 #[derive(Default)]
 struct ChannelsRequest {
@@ -252,15 +252,27 @@ pub fn driver(socket: impl AsFd, name: &str) -> io::Result<(String, String)> {
 
 /// The queues of the interface, which must be a TUN or TAP device.
 pub fn channels(socket: impl AsFd, name: &str) -> io::Result<Channels> {
+    let channels = all_channels(socket, name)?;
+    Ok(Channels {
+        used: channels.used_combined as usize,
+        max: channels.max_combined as usize,
+    })
+}
+
+/// How many queues the interface has for what it receives.
+pub fn receive_queues(socket: impl AsFd, name: &str) -> io::Result<usize> {
+    let channels = all_channels(socket, name)?;
+    let [receiving, _, _] = channels.used;
+    Ok((receiving + channels.used_combined) as usize)
+}
+
+fn all_channels(socket: impl AsFd, name: &str) -> io::Result<ChannelsRequest> {
     let mut channels = ChannelsRequest {
         command: ETHTOOL_GCHANNELS,
         ..ChannelsRequest::default()
     };
     ethtool(socket, name, &mut channels)?;
-    Ok(Channels {
-        used: channels.used_combined as usize,
-        max: channels.max_combined as usize,
-    })
+    Ok(channels)
 }
 
 /// Asks the interface's driver what `asked` begins with the command for.

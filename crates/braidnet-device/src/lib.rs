@@ -9,6 +9,7 @@
 //! | [`memory::wire`] | two stacks joined in one process: measurements, simulations, tests |
 //! | [`tun::TunDevice`] | Linux TUN (IP packets) and TAP (Ethernet frames) |
 //! | [`packet::PacketDevice`] | an Ethernet interface of the system's, shared with it (AF_PACKET) |
+//! | [`xdp::XdpDevice`] | an Ethernet interface of the system's that is the stack's alone (AF_XDP) |
 //! | [`qemu::QemuDevice`] | Ethernet frames over a stream socket, as qemu frames them |
 //! | [`several::Several`] | several devices as one, for a stack that stands on all of them |
 //! | [`impair::Impaired`] | middleware that does to packets what a bad network does |
@@ -27,6 +28,7 @@ mod alarm;
 mod counters;
 mod device;
 mod ioctl;
+mod mapping;
 mod overflow;
 mod passage;
 mod vnet;
@@ -40,6 +42,7 @@ pub mod relay;
 pub mod replay;
 pub mod several;
 pub mod tun;
+pub mod xdp;
 
 pub use alarm::Alarm;
 pub use braidnet_wire::ethernet::MacAddress;

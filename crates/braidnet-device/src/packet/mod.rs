@@ -50,22 +50,21 @@
 //! [`DropReason::ReceiveRingFull`](crate::DropReason::ReceiveRingFull) with the next packet.
 
 mod error;
+mod interface;
 mod receiver;
 mod ring;
 mod socket;
 mod transmitter;
 
 pub use error::PacketError;
+pub(crate) use interface::Interface;
+pub(crate) use socket::PacketSocket;
 
 use crate::device::station_beside;
 use crate::passage::Passage;
-use crate::{Capabilities, Device, DeviceError, MacAddress, Offloads, QueuePair, ioctl};
+use crate::{Capabilities, Device, DeviceError, MacAddress, Offloads, QueuePair};
 use receiver::PacketReceiver;
 use ring::Ring;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
-use socket::{Filter, PacketSocket};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use transmitter::PacketTransmitter;
 
@@ -142,7 +141,7 @@ impl PacketDevice {
             };
         }
         let refused = |error| PacketError::refused(&config.name, error);
-        let queues = interface.queues(&capabilities).map_err(refused)?;
+        let queues = interface.share(&capabilities).map_err(refused)?;
         let outlet = PacketSocket::open()
             .and_then(|socket| socket.begin_sending(interface.index).map(|()| socket));
         Ok(PacketDevice {
@@ -175,76 +174,6 @@ pub fn check_system() -> Result<(), PacketError> {
     tried
         .map(drop)
         .map_err(|error| PacketError::refused("packet sockets", error))
-}
-
-/// What there is to know of an interface.
-struct Interface {
-    index: u32,
-    mtu: usize,
-    address: MacAddress,
-}
-
-impl Interface {
-    /// One that is there, is up, and is Ethernet.
-    fn find(name: &str) -> Result<Interface, PacketError> {
-        let failed = |error: io::Error| match error.raw_os_error() {
-            Some(libc::ENODEV | libc::EINVAL) => PacketError::NoInterface { name: name.into() },
-            _ => PacketError::refused(name, error),
-        };
-        if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
-            return Err(PacketError::NoInterface { name: name.into() });
-        }
-        let control: OwnedFd = socket_with(
-            AddressFamily::INET,
-            SocketType::DGRAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(|error| failed(error.into()))?;
-        let index = netdevice::name_to_index(&control, name);
-        let index = index.map_err(|error| failed(error.into()))?;
-        let (kind, address) = ioctl::hardware(&control, name).map_err(failed)?;
-        if kind != libc::ARPHRD_ETHER {
-            return Err(PacketError::NotEthernet { name: name.into() });
-        }
-        if ioctl::flags(&control, name).map_err(failed)? & libc::IFF_UP as u16 == 0 {
-            return Err(PacketError::Down { name: name.into() });
-        }
-        Ok(Interface {
-            index,
-            mtu: ioctl::mtu(&control, name).map_err(failed)?,
-            address: MacAddress(address),
-        })
-    }
-
-    /// A socket and a ring for each queue, among which packets are dealt.
-    fn queues(&self, capabilities: &Capabilities) -> io::Result<Vec<(PacketSocket, Ring)>> {
-        let crate::Medium::Ethernet { address } = capabilities.medium else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let mut queues: Vec<(PacketSocket, Ring)> = Vec::new();
-        let mut group = None;
-        for _ in 0..capabilities.queues {
-            let socket = PacketSocket::open()?;
-            socket.describe_packets()?;
-            let ring = Ring::of(&socket, capabilities.packet_max())?;
-            // Until all share, each would get everything.
-            socket.filter(Filter::Nothing)?;
-            socket.begin_receiving(self.index)?;
-            if capabilities.queues > 1 {
-                group = Some(socket.share(group)?);
-            }
-            queues.push((socket, ring));
-        }
-        for (socket, _) in &queues {
-            socket.filter(Filter::For(address))?;
-        }
-        // Goes with the socket.
-        if let Some((socket, _)) = queues.first() {
-            socket.listen_for(self.index, address)?;
-        }
-        Ok(queues)
-    }
 }
 
 impl Device for PacketDevice {

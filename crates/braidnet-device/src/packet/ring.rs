@@ -4,11 +4,12 @@
 //! looks at the slot meanwhile. So the status is read with acquire and written with release order, and all between them are plain reads.
 
 use super::socket::PacketSocket;
+use crate::mapping::Mapping;
 use crate::vnet;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 /// Bytes of a ring: as many packets of Ethernet's usual length as 30 ms of 1 Gbit/s have.
 const RING_BYTES: usize = 4 << 20;
@@ -21,15 +22,11 @@ const FRONT_BYTES: usize = 96;
 
 /// The slots, and which is next.
 pub struct Ring {
-    memory: NonNull<u8>,
-    bytes: usize,
+    mapping: Mapping,
     slot_bytes: usize,
     /// Where the next slot begins.
     at: usize,
 }
-
-// SAFETY: the memory belongs to the ring alone, but for the system, which does not care what thread reads it.
-unsafe impl Send for Ring {}
 
 /// A packet in its slot.
 pub struct Waiting<'a> {
@@ -57,26 +54,9 @@ impl Ring {
             tp_frame_size: slot_bytes as u32,
             tp_frame_nr: (RING_BYTES / slot_bytes) as u32,
         })?;
-        // SAFETY: a new mapping at an address of the kernel's choice, of a descriptor that is open.
-        let memory = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                RING_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                socket.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let Some(memory) = NonNull::new(memory.cast()) else {
-            return Err(io::ErrorKind::OutOfMemory.into());
-        };
+        let mapping = Mapping::of(socket.as_fd(), 0, RING_BYTES)?;
         Ok(Ring {
-            memory,
-            bytes: RING_BYTES,
+            mapping,
             slot_bytes,
             at: 0,
         })
@@ -121,24 +101,16 @@ impl Ring {
     pub fn release(&mut self) {
         self.status()
             .store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.at = (self.at + self.slot_bytes) % self.bytes;
+        self.at = (self.at + self.slot_bytes) % self.mapping.bytes();
     }
 
     fn slot(&self) -> NonNull<u8> {
-        // SAFETY: `at` is a multiple of a slot's bytes below those of the mapping.
-        unsafe { self.memory.add(self.at) }
+        self.mapping.at(self.at, self.slot_bytes)
     }
 
     /// Whose the slot is: the first word of the system's header.
     fn status(&self) -> &AtomicU32 {
         // SAFETY: the word is aligned, lies in the mapping for as long as `self` does, and is only read and written as a whole by both sides.
         unsafe { AtomicU32::from_ptr(self.slot().cast().as_ptr()) }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing borrowed from it is left.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
     }
 }

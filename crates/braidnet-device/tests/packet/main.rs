@@ -5,6 +5,7 @@
 #[allow(dead_code)]
 #[path = "../tun/system.rs"]
 mod system;
+mod veth;
 
 use braidnet_device::packet::{PacketConfig, PacketDevice, QUEUES_MAX};
 use braidnet_device::{Device, DropReason, MacAddress, QueuePair};
@@ -15,34 +16,11 @@ use braidnet_wire::ipv4::{self, Ipv4Header};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{self, TcpFlags, TcpHeader};
 use std::collections::BTreeMap;
-use std::net::UdpSocket;
 use std::time::Instant;
-use system::{HOST, PATIENCE, STACK, in_namespace, ip, pool, receive, wait};
+use system::{HOST, PATIENCE, STACK, ip, pool, receive, wait};
+use veth::*;
 
-const STATION: MacAddress = MacAddress([2, 0, 10, 99, 0, 2]);
-const OTHER: MacAddress = MacAddress([2, 0, 10, 99, 0, 9]);
 const MSS: usize = 1000;
-
-/// A namespace with a pair of interfaces: `v0` has the system's address and knows the stack's, `v1` is the stack's.
-fn over_veth(name: &str, test: impl FnOnce() + Send) {
-    in_namespace(name, || {
-        let stack = "10.99.0.2";
-        let station = "02:00:0a:63:00:02";
-        let lines = [
-            "link add v0 type veth peer name v1",
-            "addr add 10.99.0.1/24 dev v0",
-            "link set v0 up",
-            "link set v1 up",
-            &format!("neigh add {stack} lladdr {station} dev v0"),
-        ];
-        let made = lines
-            .iter()
-            .all(|line| ip(&line.split(' ').collect::<Vec<_>>()));
-        if made {
-            test();
-        }
-    });
-}
 
 fn on(name: &str) -> PacketConfig {
     PacketConfig {
@@ -56,33 +34,6 @@ fn open(config: PacketConfig) -> QueuePair {
     let mut pairs = Box::new(device).open().expect("it opens");
     assert_eq!(pairs.len(), 1);
     pairs.remove(0)
-}
-
-/// A UDP socket of the system's whose datagrams go to the stack.
-fn towards_stack() -> UdpSocket {
-    let socket = UdpSocket::bind((std::net::Ipv4Addr::from(HOST), 0)).expect("the address");
-    let stack = (std::net::Ipv4Addr::from(STACK), 9);
-    socket.connect(stack).expect("it is routed");
-    socket
-}
-
-fn is_udp(frame: &[u8]) -> bool {
-    frame[12..14] == [8, 0] && frame[14 + 9] == 17
-}
-
-fn is_ours(frame: &[u8]) -> bool {
-    frame[..6] == STATION.0
-}
-
-/// A frame from `v0` with a number and `length` bytes.
-fn frame(pool: &mut Pool, to: MacAddress, number: u32, length: usize) -> Message {
-    let mut frame = vec![0; length];
-    frame[..6].copy_from_slice(&to.0);
-    frame[6..12].copy_from_slice(&OTHER.0);
-    // A type for experiments (IEEE 802).
-    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
-    frame[14..18].copy_from_slice(&number.to_be_bytes());
-    pool.copy_from_slice(0, &frame).expect("room")
 }
 
 /// Segments of TCP in one message, as many as `data` has [`MSS`] bytes, their checksum left to the device.
@@ -119,14 +70,6 @@ fn train(pool: &mut Pool, data: &[u8]) -> Message {
     front[12..].copy_from_slice(&[8, 0]);
     message.set_checksum(Checksum::Partial);
     message
-}
-
-fn send(pair: &mut QueuePair, messages: impl IntoIterator<Item = Message>) {
-    let mut run = Run::from_iter(messages);
-    while !run.is_empty() {
-        pair.transmitter.transmit(&mut run);
-    }
-    assert_eq!(pair.transmitter.counters().drops().next(), None);
 }
 
 fn all_bytes(message: &Message) -> Vec<u8> {

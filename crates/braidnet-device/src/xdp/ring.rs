@@ -1,0 +1,185 @@
+//! The rings that are shared with the kernel (`linux/if_xdp.h`): each has one producer and one consumer, of which this side is one.
+//!
+//! Both count what they have put in and taken out, in a word that only they write. Entries between the two counts are the consumer's, the others the producer's. Whoever
+//! has written or read entries stores his count with release order, and the other loads it with acquire order, so that all between is plain.
+
+use crate::mapping::Mapping;
+use core::sync::atomic::{AtomicU32, Ordering};
+use rustix::net::xdp::{XdpDesc, XdpRingOffset};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+
+/// What rings hold: any bytes are one.
+pub trait Entry: Copy {}
+impl Entry for u64 {}
+impl Entry for XdpDesc {}
+
+/// `XDP_RING_NEED_WAKEUP`.
+const NEED_WAKEUP: u32 = 1;
+
+struct Shared {
+    mapping: Mapping,
+    producer: usize,
+    consumer: usize,
+    flags: Option<usize>,
+    entries: usize,
+    size: u32,
+}
+
+impl Shared {
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        let word = self.mapping.at(offset, size_of::<AtomicU32>());
+        // SAFETY: the kernel's words are aligned, lie in the mapping for as long as `self` does, and are only read and written as a whole by both sides.
+        unsafe { AtomicU32::from_ptr(word.cast().as_ptr()) }
+    }
+
+    fn entry<T: Entry>(&self, count: u32) -> *mut T {
+        let at = (count & (self.size - 1)) as usize * size_of::<T>();
+        let entry = self.mapping.at(self.entries + at, size_of::<T>());
+        entry.cast().as_ptr()
+    }
+}
+
+/// A ring that this side fills.
+pub struct Producer<T> {
+    shared: Shared,
+    /// What was put in, with what the kernel has not been told of.
+    count: u32,
+    /// What the kernel had taken out when it was last looked at.
+    taken: u32,
+    kind: PhantomData<T>,
+}
+
+/// A ring that this side empties.
+pub struct Consumer<T> {
+    shared: Shared,
+    /// What was taken out, with what the kernel has not been told of.
+    count: u32,
+    /// What the kernel had put in when it was last looked at.
+    there: u32,
+    kind: PhantomData<T>,
+}
+
+/// The ring of `size` entries, a power of two, that a socket has at this offset.
+fn map<T: Entry>(
+    socket: BorrowedFd<'_>,
+    offsets: XdpRingOffset,
+    page: u64,
+    size: u32,
+) -> io::Result<Shared> {
+    let bytes = offsets.desc as usize + size as usize * size_of::<T>();
+    Ok(Shared {
+        mapping: Mapping::of(socket, page, bytes)?,
+        producer: offsets.producer as usize,
+        consumer: offsets.consumer as usize,
+        flags: offsets.flags.map(|offset| offset as usize),
+        entries: offsets.desc as usize,
+        size,
+    })
+}
+
+impl<T: Entry> Producer<T> {
+    pub fn of(
+        socket: BorrowedFd<'_>,
+        offsets: XdpRingOffset,
+        page: u64,
+        size: u32,
+    ) -> io::Result<Producer<T>> {
+        Ok(Producer {
+            shared: map::<T>(socket, offsets, page, size)?,
+            count: 0,
+            taken: 0,
+            kind: PhantomData,
+        })
+    }
+
+    /// Puts an entry in, of which the kernel is not told yet; `false` if the ring is full.
+    #[must_use]
+    pub fn push(&mut self, entry: T) -> bool {
+        if self.count.wrapping_sub(self.taken) == self.shared.size {
+            self.taken = self.taken_now();
+            if self.count.wrapping_sub(self.taken) == self.shared.size {
+                return false;
+            }
+        }
+        // SAFETY: the kernel has taken what was there, and looks at it again when it is told only.
+        unsafe { self.shared.entry::<T>(self.count).write(entry) };
+        self.count = self.count.wrapping_add(1);
+        true
+    }
+
+    /// Tells the kernel of all that was put in.
+    pub fn publish(&mut self) {
+        let producer = self.shared.word(self.shared.producer);
+        producer.store(self.count, Ordering::Release);
+    }
+
+    /// Whether the kernel has taken all that it was told of.
+    pub fn is_taken(&self) -> bool {
+        self.taken_now() == self.count
+    }
+
+    /// Whether the kernel wants to be called when there is something in it.
+    pub fn needs_wakeup(&self) -> bool {
+        let Some(flags) = self.shared.flags else {
+            return true;
+        };
+        self.shared.word(flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
+    }
+
+    fn taken_now(&self) -> u32 {
+        let consumer = self.shared.word(self.shared.consumer);
+        consumer.load(Ordering::Acquire)
+    }
+}
+
+impl<T: Entry> Consumer<T> {
+    pub fn of(
+        socket: BorrowedFd<'_>,
+        offsets: XdpRingOffset,
+        page: u64,
+        size: u32,
+    ) -> io::Result<Consumer<T>> {
+        Ok(Consumer {
+            shared: map::<T>(socket, offsets, page, size)?,
+            count: 0,
+            there: 0,
+            kind: PhantomData,
+        })
+    }
+
+    /// The entry that waits longest, which stays there.
+    pub fn front(&mut self) -> Option<T> {
+        if self.count == self.there {
+            self.there = self.there_now();
+            if self.count == self.there {
+                return None;
+            }
+        }
+        // SAFETY: the kernel has put it there, and leaves it until it is told that it was taken.
+        Some(unsafe { self.shared.entry::<T>(self.count).read() })
+    }
+
+    /// Takes it out; the kernel is not told yet.
+    pub fn release(&mut self) {
+        debug_assert_ne!(self.count, self.there, "something is in front");
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// Tells the kernel of all that was taken out.
+    pub fn publish(&mut self) {
+        let consumer = self.shared.word(self.shared.consumer);
+        consumer.store(self.count, Ordering::Release);
+    }
+
+    /// Whether something waits.
+    pub fn is_waiting(&self) -> bool {
+        self.there_now() != self.count
+    }
+
+    fn there_now(&self) -> u32 {
+        let producer = self.shared.word(self.shared.producer);
+        producer.load(Ordering::Acquire)
+    }
+}
