@@ -24,6 +24,7 @@ mod leased;
 mod moving;
 mod patience;
 mod plan;
+mod portion;
 mod running;
 mod seats;
 mod sharing;

@@ -4,6 +4,7 @@ use crate::architecture::{Architecture, Places, Refusal};
 use crate::exchange::{self, Feed, MAILBOX, Mailbox, Outward, Owners};
 use crate::filtered::Sorting;
 use crate::intake::Manner;
+use crate::portion::Portion;
 use crate::seats::Seats;
 use crate::sharing::{Manners, Sharing};
 use crate::worker::Worker;
@@ -209,7 +210,7 @@ impl Plan {
                 answers: answered.next(),
                 outward: Outward::new(owners.clone(), mailboxes.clone(), &answers, junctions),
                 application: seat.top.then(|| application(seat.processor)),
-                batch: self.batch.max(1),
+                portion: Portion::new(self.batch),
                 run: Run::new(),
                 parcels: Vec::with_capacity(self.batch),
                 spare: Reserve::default(),

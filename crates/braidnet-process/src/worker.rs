@@ -3,8 +3,9 @@
 use crate::exchange::{Mailboxes, Outward};
 use crate::intake::Share;
 use crate::plan::Application;
+use crate::portion::Portion;
 use crate::sharing::{Brought, Manners};
-use braidnet_message::{Pool, Run, Scarcity};
+use braidnet_message::{Message, Pool, Run, Scarcity};
 use braidnet_stream::junction::QueueJunction;
 use braidnet_stream::{
     Answer, Claims, Cluster, Direction, Migrant, Next, Parcel, Processor, Reserve, StreamCounter,
@@ -29,7 +30,7 @@ pub struct Worker {
     pub(crate) serves: Vec<Arc<QueueJunction>>,
     pub(crate) outward: Outward,
     pub(crate) application: Option<Box<dyn Application>>,
-    pub(crate) batch: usize,
+    pub(crate) portion: Portion,
     pub(crate) run: Run,
     pub(crate) parcels: Vec<Parcel>,
     pub(crate) spare: Reserve,
@@ -63,7 +64,7 @@ impl Worker {
     pub fn rebuild(&mut self) {
         self.cluster.rebuild();
         self.run = Run::new();
-        self.parcels = Vec::with_capacity(self.batch);
+        self.parcels = Vec::with_capacity(self.portion.most());
     }
 
     /// Keeps these buffers, from now on, for what frees others, where the worker's pool is found empty. Without them, a worker whose
@@ -164,6 +165,8 @@ struct Port<'a> {
     /// Most packets to take.
     max: usize,
     taken: usize,
+    /// Bytes that were handed to the device.
+    sent: usize,
 }
 
 impl Tail for Port<'_> {
@@ -179,6 +182,7 @@ impl Tail for Port<'_> {
     }
 
     fn transmit(&mut self, run: &mut Run) {
+        self.sent += run.iter().map(Message::total_len).sum::<usize>();
         match &mut self.share.transmitter {
             Some(transmitter) => transmitter.transmit(run),
             None => run.clear(),
@@ -192,7 +196,7 @@ impl Tail for Port<'_> {
 
 impl Processor for Worker {
     fn turn(&mut self, now: Instant, budget: usize) -> Next {
-        let max = self.batch.min(budget).max(1);
+        let max = self.portion.messages().min(budget).max(1);
         let mut done = self.take_over(max);
         let mut next = match &mut self.application {
             Some(application) => application.turn(&mut self.cluster, now),
@@ -211,10 +215,12 @@ impl Processor for Worker {
             migrants: self.migrants.as_mut(),
             max: if held_up { 0 } else { max },
             taken: 0,
+            sent: 0,
         };
         self.cluster.turn(now, &mut port);
-        let (taken, room) = (port.taken, port.max);
+        let (taken, room, sent) = (port.taken, port.max, port.sent);
         done += taken;
+        self.portion.note(done, sent);
         self.provide();
         self.send_on();
         self.outward.deliver();

@@ -25,8 +25,9 @@ pub struct Config {
     /// Up to so many bytes the receive buffer grows where it is what holds the peer back, at most [`MAX_WINDOW_BYTES`] and 1024 times what it
     /// begins with; it stays as it is if this is no more. The window scale that is announced has room for it.
     pub receive_buffer_max_bytes: u32,
-    /// Up to so many bytes the send buffer grows, to twice the congestion window, while round trips take at most twice the shortest of the last minutes; it stays as it
-    /// is if this is no more. So on a path that has become more than twice as long it waits to grow until the shorter one is forgotten.
+    /// Up to so many bytes the send buffer grows, to twice the congestion window where round trips are the shortest of the last minutes, to less where they take longer,
+    /// by as much: what only waits on its way needs no buffer. It stays as it is if this is no more. So on a path that has become twice as long it grows
+    /// half as far until the shorter one is forgotten.
     pub send_buffer_max_bytes: u32,
     /// How the congestion window grows and shrinks.
     pub congestion: CongestionControl,

@@ -204,17 +204,21 @@ impl Sender {
         self.send_buffer_bytes
     }
 
-    /// Lets the buffer follow the congestion window: by how many bytes it has grown. It stays as it is while round trips take more than
-    /// twice the shortest: what is sent waits on its way then, and would wait longer with more.
+    /// Lets the buffer follow what the path takes: by how many bytes it has grown. It holds twice what would be in flight at the rate of now
+    /// were round trips the shortest: what is in flight beyond that waits on its way, and would wait longer with more.
     #[inline]
     pub(crate) fn take_growth(&mut self) -> u32 {
-        let wanted = self.congestion.cwnd().saturating_mul(2);
-        let wanted = wanted.min(self.send_buffer_max_bytes);
-        let grown = wanted.saturating_sub(self.send_buffer_bytes);
-        let shortest = self.rtt.shortest().max(self.rtt.granularity());
-        if grown == 0 || self.rtt.srtt() / 2 > shortest {
+        let most = self.congestion.cwnd().saturating_mul(2);
+        let most = most.min(self.send_buffer_max_bytes);
+        if most <= self.send_buffer_bytes {
             return 0;
         }
+        // In microseconds, or nearly: there is room for the product.
+        let shortest = (self.rtt.shortest().max(self.rtt.granularity()) >> 10).max(1);
+        let srtt = (self.rtt.srtt() >> 10).max(shortest);
+        let window = 2 * u64::from(self.congestion.cwnd());
+        let wanted = (window * shortest / srtt).min(u64::from(most)) as u32;
+        let grown = wanted.saturating_sub(self.send_buffer_bytes);
         self.send_buffer_bytes += grown;
         grown
     }
