@@ -18,7 +18,8 @@ use std::path::PathBuf;
 ///
 /// Creates the device, gives the host's side its address, and runs until Ctrl-C or SIGTERM. A persistent device that exists
 /// and that nobody holds is adopted, and stays. Needs root or CAP_NET_ADMIN, or a device that an administrator made for
-/// this user; one whose descriptors are passed in, and frames over a Unix socket, need no privilege. An Ethernet interface needs root or CAP_NET_RAW.
+/// this user; one whose descriptors are passed in, and frames over a Unix socket, need no privilege. An Ethernet interface needs root or
+/// CAP_NET_RAW, and root where it is taken over (--xdp).
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLE)]
 pub struct Serve {

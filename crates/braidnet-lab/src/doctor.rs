@@ -4,6 +4,7 @@
 
 use braidnet_device::packet;
 use braidnet_device::tun::{Mode, TunConfig, TunDevice};
+use braidnet_device::xdp;
 use braidnet_device::{Device, Offloads};
 use braidnet_sync::clock::{Clock, ClockSource};
 use braidnet_sync::group::{Member, Placement, ThreadGroup, allowed_processors};
@@ -48,6 +49,7 @@ pub fn examine() -> Vec<Finding> {
         tunnel("TUN device", Mode::Tun, TUN_NAME),
         tunnel("TAP device", Mode::Tap, TAP_NAME),
         interfaces(packet::check_system()),
+        taking_over(xdp::check_system()),
     ]
 }
 
@@ -176,6 +178,24 @@ fn interfaces(tried: Result<(), packet::PacketError>) -> Finding {
     }
 }
 
+/// Whether interfaces of the system's can be taken over.
+fn taking_over(tried: Result<(), xdp::XdpError>) -> Finding {
+    let (verdict, found, remedy) = match tried {
+        Ok(()) => (Verdict::Good, "can be taken over (AF_XDP)", None),
+        Err(error) => (
+            Verdict::Missing,
+            "none can be taken over",
+            Some(error.to_string()),
+        ),
+    };
+    Finding {
+        subject: "XDP",
+        verdict,
+        found: found.to_owned(),
+        remedy,
+    }
+}
+
 fn offloads(subject: &'static str, offloads: Offloads) -> Finding {
     let (verdict, found, remedy) = match offloads {
         Offloads { segments: true, .. } => (
@@ -248,6 +268,8 @@ mod tests {
                 Verdict::Limited,
             ),
             (offloads("device", Offloads::NONE), Verdict::Limited),
+            (taking_over(Ok(())), Verdict::Good),
+            (taking_over(Err(xdp::XdpError::NoSystem)), Verdict::Missing),
             (interfaces(Ok(())), Verdict::Good),
             (
                 interfaces(Err(packet::PacketError::NoPrivilege)),
@@ -277,7 +299,8 @@ mod tests {
                 "clock",
                 "TUN device",
                 "TAP device",
-                "interfaces"
+                "interfaces",
+                "XDP"
             ]
         );
     }

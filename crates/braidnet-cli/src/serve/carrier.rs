@@ -10,6 +10,7 @@ use crate::tunnel;
 use braidnet::device::packet::{PacketConfig, PacketDevice, PacketError};
 use braidnet::device::qemu::{QemuConfig, QemuDevice};
 use braidnet::device::tun::{self, Mode, PassedConfig, TunConfig, TunDevice, TunError};
+use braidnet::device::xdp::{XdpConfig, XdpDevice, XdpError};
 use braidnet::device::{Device, MacAddress};
 use std::fmt::Display;
 use std::io;
@@ -48,6 +49,8 @@ pub enum Which {
     Passed(PathBuf),
     /// An Ethernet interface of the system's, by its name.
     Packet(String),
+    /// One that is taken over.
+    Xdp(String),
     /// Frames of the first who connects to the Unix socket there.
     Qemu(PathBuf),
 }
@@ -73,6 +76,7 @@ impl Carrier {
             inherited.map(Which::Inherited),
             settings.tun_from.clone().map(Which::Passed),
             settings.packet.clone().map(Which::Packet),
+            settings.xdp.clone().map(Which::Xdp),
             settings.qemu.clone().map(Which::Qemu),
         ]
         .into_iter()
@@ -82,7 +86,7 @@ impl Carrier {
         };
         if asked.next().is_some() {
             return usage(
-                "name the first device with one of --tun, --tap, --tun-fd, --tun-from, --packet and --qemu, and further ones with --device",
+                "name the first device with one of --tun, --tap, --tun-fd, --tun-from, --packet, --xdp and --qemu, and further ones with --device",
             );
         }
         let is_named = matches!(which, Which::Named(..));
@@ -94,12 +98,13 @@ impl Carrier {
         let has_queues = is_named || matches!(which, Which::Packet(_));
         if settings.queues.is_some() && !has_queues {
             return usage(
-                "--queues needs --tun, --tap or --packet: a device that is passed in has a queue for each descriptor, a socket one",
+                "--queues needs --tun, --tap or --packet: a device that is passed in has a queue for each descriptor, one that is taken over those that it has, a socket one",
             );
         }
-        if settings.offload.is_some() && matches!(which, Which::Qemu(_)) {
+        let is_plain = matches!(which, Which::Qemu(_) | Which::Xdp(_));
+        if settings.offload.is_some() && is_plain {
             return usage(
-                "--offload is for devices of the system's: a socket has nothing to offload",
+                "--offload is for TUN and TAP devices and --packet: nothing else offloads anything",
             );
         }
         if let Which::Inherited(numbers) = &which {
@@ -156,6 +161,7 @@ impl Carrier {
                 tun::received(path, PATIENCE, goes_on).and_then(|queues| self.adopt(queues))
             }
             Which::Packet(name) => return self.joined(name, queues),
+            Which::Xdp(name) => return self.taken_over(name, queues),
             Which::Qemu(path) => return self.connected(path, signals),
         };
         let device = device.map_err(tunnel::refused)?;
@@ -193,6 +199,30 @@ impl Carrier {
         })?;
         Ok(Carried {
             title: format!("packet {name}"),
+            name: name.to_owned(),
+            device: Box::new(device),
+        })
+    }
+
+    /// Takes an interface over. It has as many queues as it has.
+    fn taken_over(&self, name: &str, queues: Queues) -> Result<Carried, Failure> {
+        let config = XdpConfig {
+            mtu: self.mtu,
+            station: self.station,
+            queues: queues.count(),
+            ..XdpConfig::on(name)
+        };
+        let device = XdpDevice::attach(config).map_err(|error| match error {
+            XdpError::Mtu { .. } => Failure::Usage(error.to_string()),
+            _ => Failure::Runtime(error.to_string()),
+        })?;
+        let how = match (device.is_native(), device.is_zero_copy()) {
+            (true, true) => "in the driver, without copies by the kernel",
+            (true, false) => "in the driver",
+            _ => "behind the driver",
+        };
+        Ok(Carried {
+            title: format!("xdp {name} ({how})"),
             name: name.to_owned(),
             device: Box::new(device),
         })

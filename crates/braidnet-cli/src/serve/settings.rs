@@ -41,10 +41,13 @@ pub struct Settings {
     /// Serve on this Ethernet interface, which the system goes on using: beside it, with an Ethernet address and IP addresses that it has not
     #[arg(long, value_name = "INTERFACE")]
     pub packet: Option<String>,
+    /// Take this Ethernet interface over, and serve on it by XDP sockets: the system sees nothing of what arrives there meanwhile
+    #[arg(long, value_name = "INTERFACE")]
+    pub xdp: Option<String>,
     /// Wait at this Unix socket for one peer, and serve on the Ethernet frames that it sends, as qemu does with `-netdev stream,addr.type=unix,addr.path=PATH`
     #[arg(long, value_name = "PATH")]
     pub qemu: Option<PathBuf>,
-    /// Ethernet address of the stack, such as 02:00:0a:4d:00:02 [default: for TAP one beside the host's, else 02:00 and the last 32 bits of the first address]
+    /// Ethernet address of the stack, such as 02:00:0a:4d:00:02 [default: for TAP one beside the host's, for XDP the interface's, else 02:00 and the last 32 bits of the first address]
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "one")]
     pub mac: Option<Station>,
@@ -221,6 +224,7 @@ impl Settings {
             || !self.tun_fd.is_empty()
             || self.tun_from.is_some()
             || self.packet.is_some()
+            || self.xdp.is_some()
             || self.qemu.is_some();
         let of = |which: &Settings| Settings {
             tun: which.tun.clone(),
@@ -228,6 +232,7 @@ impl Settings {
             tun_fd: which.tun_fd.clone(),
             tun_from: which.tun_from.clone(),
             packet: which.packet.clone(),
+            xdp: which.xdp.clone(),
             qemu: which.qemu.clone(),
             ..Settings::default()
         };

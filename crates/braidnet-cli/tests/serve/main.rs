@@ -19,6 +19,7 @@ mod routes;
 mod server;
 mod services;
 mod several;
+mod xdp;
 
 use namespace::Namespace;
 use rustix::process::Signal;

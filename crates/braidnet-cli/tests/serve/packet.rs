@@ -13,7 +13,7 @@ const UPLOAD: usize = 16 << 20;
 const CONNECTIONS: usize = 16;
 
 /// The namespaces of the clients and of the server, joined by `bn0` and `bn1`.
-fn joined(test: &str) -> Option<(Namespace, Namespace)> {
+pub fn joined(test: &str) -> Option<(Namespace, Namespace)> {
     let (clients, servers) = (Namespace::new(test)?, Namespace::new(test)?);
     let veth = ["link", "add", "bn0", "type", "veth", "peer", "name", "bn1"];
     clients.ip(&[&veth[..], &["netns", servers.name()]].concat());
@@ -29,7 +29,7 @@ fn serve(servers: &Namespace, arguments: &[&str]) -> Server {
 }
 
 /// How many look at all that passes there, as `ip` prints it, and whether it is up.
-fn state(servers: &Namespace) -> String {
+pub fn state(servers: &Namespace) -> String {
     let shown = servers.output("ip", &["-d", "link", "show", "bn1"]);
     String::from_utf8(shown.stdout).expect("text")
 }

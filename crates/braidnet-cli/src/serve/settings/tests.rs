@@ -169,6 +169,10 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "the first device with one of",
         ),
         (
+            "--xdp v1 --queues 2 --processors 2 --address 10.77.0.2",
+            "one that is taken over those that it has",
+        ),
+        (
             "--packet v1 --host 10.77.0.1/24 --address 10.77.0.2",
             "--host needs --tun",
         ),
@@ -186,7 +190,7 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         ),
         (
             "--qemu /run/net --offload on --address 10.77.0.2",
-            "nothing to offload",
+            "nothing else offloads",
         ),
         ("--tun bn0 --address 10.77.0.2 --batch 0", "--batch"),
         ("--tun bn0 --address 10.77.0.2 --memory 1M", "16M"),
