@@ -53,6 +53,7 @@ impl Bench {
             mac,
             routes: Vec::new(),
             others: Vec::new(),
+            forwards: false,
         };
         let interface = Interface::new(config).expect("the interface is right");
         let flows = Flows::new([1, 2], 256, &interface);

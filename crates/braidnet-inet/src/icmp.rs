@@ -1,7 +1,7 @@
 //! ICMP for IPv4 (RFC 792): echoes are answered, refused datagrams reported, reports taken in.
 //!
 //! It keeps no state on the data path, so that any processor answers. Datagrams that nobody here wants come from
-//! [`Ip`](crate::ip::Ip) (an unknown protocol) and from UDP (a closed port); what may be said about them RFC 1122 §3.2.2
+//! [`Ip`](crate::ip::Ip) (an unknown protocol, a packet for another host that cannot go on) and from UDP (a closed port); what may be said about them RFC 1122 §3.2.2
 //! rules, and a limit how often.
 //!
 //! Errors that arrive are checked as far as can be done without the connection that they are about. What is about a segment of TCP, or a datagram of
@@ -15,7 +15,7 @@ use crate::flows::Flows;
 use crate::interface::Interface;
 use crate::limits::InetLimits;
 use crate::live::Live;
-use crate::notes::{Arrival, Datagram, News};
+use crate::notes::{Arrival, Datagram, News, Refusal};
 use crate::room::{self, HEADROOM};
 use crate::sift::{Verdict, sift};
 use crate::sum;
@@ -71,7 +71,7 @@ counters! {
         ParameterProblem: "parameter_problem_received",
         /// Refused datagrams reported to their senders.
         UnreachableSent: "unreachable_sent",
-        /// Datagrams whose other fragments did not come in time, reported to their senders.
+        /// Datagrams whose other fragments did not come in time, and packets for others that had no hop left, reported to their senders.
         TimeExceededSent: "time_exceeded_sent",
         /// Refused datagrams not reported: too many were.
         Limited: "unreachable_limited",
@@ -102,6 +102,9 @@ impl Icmp {
     /// A datagram arrived: an ICMP message, or one for a protocol that nobody speaks.
     fn arrive(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
         let datagram = message.note::<Datagram>();
+        if let Some(refused) = Refused::on_its_way(&datagram) {
+            return self.report(message, refused, cx);
+        }
         if datagram.protocol != PROTOCOL {
             return self.report(message, Refused::Protocol, cx);
         }
@@ -251,8 +254,13 @@ impl Icmp {
             icmpv4::emit(&error, body);
         }
         report.set_bucket(message.bucket());
+        let local = match datagram.refusal {
+            0 => datagram.local,
+            // Of an address that it leaves from (RFC 1812 §4.3.2.4).
+            _ => self.interface.source_for(&datagram.remote),
+        };
         report.set_note(Datagram {
-            local: datagram.local,
+            local,
             remote: datagram.remote,
             protocol: PROTOCOL,
             ..Datagram::default()
@@ -285,6 +293,12 @@ enum Refused {
     Port,
     /// The rest of it did not come in time.
     Expired,
+    /// It is for another host, and has no hop left.
+    TtlExceeded,
+    /// It is for another host, and no route is for that.
+    NoRoute,
+    /// It is for another host, and longer than this, which is what the way on carries.
+    TooLong(u16),
 }
 
 impl Refused {
@@ -295,6 +309,16 @@ impl Refused {
             Refused::Expired
         } else {
             Refused::Port
+        }
+    }
+
+    /// Why one that came for another host is refused, if it did.
+    fn on_its_way(datagram: &Datagram) -> Option<Refused> {
+        match datagram.refusal {
+            Refusal::TTL_EXCEEDED => Some(Refused::TtlExceeded),
+            Refusal::NO_ROUTE => Some(Refused::NoRoute),
+            Refusal::TOO_LONG => Some(Refused::TooLong(datagram.path_mtu)),
+            _ => None,
         }
     }
 
@@ -312,6 +336,20 @@ impl Refused {
             Refused::Expired => (
                 Icmpv4::TimeExceeded { code: 1, quoted },
                 Counted::TimeExceededSent,
+            ),
+            Refused::TtlExceeded => (
+                Icmpv4::TimeExceeded { code: 0, quoted },
+                Counted::TimeExceededSent,
+            ),
+            Refused::NoRoute => (unreachable(unreachable::NETWORK), Counted::UnreachableSent),
+            // RFC 1191 §4.
+            Refused::TooLong(next_hop_mtu) => (
+                Icmpv4::Unreachable {
+                    code: unreachable::FRAGMENTATION_NEEDED,
+                    next_hop_mtu,
+                    quoted,
+                },
+                Counted::UnreachableSent,
             ),
         }
     }

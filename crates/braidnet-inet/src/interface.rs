@@ -23,6 +23,8 @@ pub struct InterfaceConfig {
     pub routes: Vec<Route>,
     /// The devices beside the first, of which all else here is said. Where there are some, all carry bare IP packets.
     pub others: Vec<Attachment>,
+    /// Whether what comes for other hosts is forwarded (RFC 1812). Only where there are several devices.
+    pub forwards: bool,
 }
 
 /// What the stack has on a further device.
@@ -50,6 +52,9 @@ pub enum InterfaceError {
         "a stack can stand on several devices only where all carry bare IP packets, as TUN devices do"
     )]
     SeveralFramed,
+    /// Forwarding where there is one device.
+    #[error("there is nowhere to forward to: the stack stands on one device")]
+    NowhereToForward,
     /// Two devices on one network.
     #[error("two devices are on the network {0}: give each a network of its own")]
     NetworkTwice(Prefix),
@@ -120,6 +125,7 @@ pub struct Interface {
     routes: Routes<Hop>,
     /// The table decides: there are gateways, or several devices.
     is_routed: bool,
+    forwards: bool,
     /// The gateways of all routes, each once, in order.
     gateways: Vec<Address>,
     /// By device.
@@ -186,7 +192,11 @@ impl Interface {
             mac,
             routes: given,
             others: further,
+            forwards,
         } = config;
+        if forwards && further.is_empty() {
+            return Err(InterfaceError::NowhereToForward);
+        }
         if mac.is_some() && !further.is_empty() {
             return Err(InterfaceError::SeveralFramed);
         }
@@ -240,6 +250,7 @@ impl Interface {
             networks,
             routes: Routes::new([]),
             is_routed: false,
+            forwards,
             gateways: Vec::new(),
             mtu: mtus.iter().copied().min().unwrap_or(mtu),
             mtus,
@@ -343,6 +354,19 @@ impl Interface {
     #[inline]
     pub fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    /// Longest IP packet in bytes that leaves by this device.
+    pub(crate) fn mtu_of(&self, device: u8) -> u16 {
+        let mtu = self.mtus.get(usize::from(device));
+        // It is 65535 at most.
+        *mtu.unwrap_or(&self.mtu) as u16
+    }
+
+    /// Whether what comes for other hosts is forwarded.
+    #[inline]
+    pub fn forwards(&self) -> bool {
+        self.forwards
     }
 
     /// How many devices there are.

@@ -1,9 +1,10 @@
 //! IP: one header off on the way up, one on on the way down, where trains of segments are cut, and datagrams longer than a packet.
 //!
-//! This host forwards nothing. Fragments go to [`Fragments`](crate::fragments::Fragments), and what that has put together comes back down from it
+//! What is for another host is dropped, unless this one forwards ([`Interface::forwards`]). Fragments go to [`Fragments`](crate::fragments::Fragments), and what that has put together comes back down from it
 //! and is turned round here.
 
 mod cut;
+mod forward;
 mod fragment;
 mod identification;
 
@@ -69,8 +70,18 @@ counters! {
         Empty: "empty",
         /// IPv6, which this stack does not speak yet.
         Ipv6NotYet: "ipv6_not_yet",
-        /// For another host: nothing is forwarded.
+        /// For another host, and nothing is forwarded.
         NotOurs: "not_ours",
+        /// Packets for other hosts that went on.
+        Forwarded: "forwarded",
+        /// For another host: to no address that packets leave a host for (RFC 1812 §5.3.7).
+        ForwardMartian: "forward_martian",
+        /// For another host, and no hop left (RFC 1812 §5.3.1).
+        TtlExceeded: "ttl_exceeded",
+        /// For another host, and no route is for it.
+        ForwardNoRoute: "forward_no_route",
+        /// For another host: longer than the way on carries, and not to be fragmented.
+        ForwardTooLong: "forward_too_long",
         /// For a group of hosts that this one is not in.
         MulticastNotJoined: "multicast_not_joined",
         /// For this host, but sent to a group of stations (RFC 1122 §3.3.6).
@@ -213,6 +224,9 @@ impl Ip {
     ) -> Verdict {
         let flags = match self.admit(header) {
             Ok(flags) => flags,
+            Err(Counted::NotOurs) if self.interface.forwards() => {
+                return self.forward(header, message, cx);
+            }
             Err(reason) => return Verdict::drop(reason),
         };
         if self.neighbours.is_some()
@@ -276,9 +290,15 @@ impl Ip {
         } else {
             return Err(Counted::NotOurs);
         };
-        if self.interface.is_peer(&header.source) {
-            Ok(flags)
-        } else if self.interface.is_local(&header.source) {
+        self.check_source(&header.source)?;
+        Ok(flags)
+    }
+
+    /// Whether another host can have sent a packet from there.
+    fn check_source(&self, source: &Address) -> Result<(), Counted> {
+        if self.interface.is_peer(source) {
+            Ok(())
+        } else if self.interface.is_local(source) {
             Err(Counted::SourceIsOurs)
         } else {
             Err(Counted::BadSource)

@@ -9,7 +9,7 @@
 //!
 //! # What it refuses
 //!
-//! The crate spawns no thread, opens no socket and reads no clock. It forwards nothing, speaks IPv4 only
+//! The crate spawns no thread, opens no socket and reads no clock. It forwards only what it is told to, speaks IPv4 only
 //! yet, and takes no part in multicast. A packet that it does not want is dropped under a name, each of which is a
 //! counter of its module; what a packet of a peer can make it hold or send is bounded: neighbours and the packets that
 //! wait for them ([`arp`]), fragments ([`fragments`]), errors ([`icmp`]).

@@ -31,8 +31,22 @@ pub struct Datagram {
     pub header_len: u8,
     /// On the way down the Differentiated Services Code Point (RFC 2474 §3), six bits; 0 on the way up.
     pub differentiated_services: u8,
-    /// Says nothing.
-    pub reserved: [u8; 3],
+    /// On the way up to ICMP, of a packet that was not for this host: why it cannot go on, [`Refusal::TTL_EXCEEDED`] or one of its neighbours; else 0.
+    pub refusal: u8,
+    /// With [`Refusal::TOO_LONG`] the longest packet in bytes that the way on carries.
+    pub path_mtu: u16,
+}
+
+/// Why a packet for another host cannot go on.
+pub enum Refusal {}
+
+impl Refusal {
+    /// It has no hop left.
+    pub const TTL_EXCEEDED: u8 = 1;
+    /// No route is for it.
+    pub const NO_ROUTE: u8 = 2;
+    /// It is longer than the way on carries, and not to be fragmented.
+    pub const TOO_LONG: u8 = 3;
 }
 
 impl Datagram {

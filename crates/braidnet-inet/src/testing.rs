@@ -43,6 +43,7 @@ pub(crate) fn routed(mac: Option<MacAddress>, routes: Vec<Route>) -> Interface {
         mac,
         routes,
         others: Vec::new(),
+        forwards: false,
     })
     .unwrap()
 }
@@ -213,6 +214,25 @@ impl Stack {
         let bottom = self.inet.layout.bottom;
         self.cluster.put_one(bottom, Direction::Up, message);
         self.turn()
+    }
+
+    /// Lets a packet in and returns what leaves at the tail, each with the device that it leaves by.
+    pub(crate) fn receive_for_devices(&mut self, message: Message) -> Vec<(u8, Vec<u8>)> {
+        let sent = self.receive_as_they_are(message);
+        let sent = sent.iter();
+        sent.map(|message| (message.device(), bytes_of(message)))
+            .collect()
+    }
+
+    /// Lets a packet in and returns what leaves at the tail.
+    pub(crate) fn receive_as_they_are(&mut self, message: Message) -> Vec<Message> {
+        let bottom = self.inet.layout.bottom;
+        self.cluster.put_one(bottom, Direction::Up, message);
+        let mut sent = Vec::new();
+        self.cluster.turn(self.now, &mut |run: &mut Run| {
+            sent.extend(run.drain());
+        });
+        sent
     }
 
     pub(crate) fn receive_run(&mut self, packets: &[&[u8]]) -> Vec<Vec<u8>> {

@@ -128,6 +128,7 @@ mod tests {
             mac: None,
             routes: Vec::new(),
             others: Vec::new(),
+            forwards: false,
         })
         .unwrap();
         Flows::new([key, 7], 256, &interface)

@@ -23,6 +23,8 @@ pub struct StackConfig {
     /// decides. Where there are routes, a gateway or several devices, what none is for cannot be sent; without any it goes to the neighbour that packets of its
     /// destination came from.
     pub routes: Vec<Route>,
+    /// Whether what comes for other hosts is forwarded, on several devices (RFC 1812): off unless it is asked for.
+    pub forwards: bool,
     /// The one figure that bounds the memory of the whole stack, in bytes: buffers and connections.
     pub memory_bytes: usize,
     /// Which parts of it may be used for what.
@@ -97,6 +99,7 @@ impl StackConfig {
             further_addresses: Vec::new(),
             gateway: None,
             routes: Vec::new(),
+            forwards: false,
             memory_bytes: 256 << 20,
             parts: MemoryParts::default(),
             connections: 65_536,
@@ -159,6 +162,7 @@ impl StackConfig {
             mac,
             routes: self.routes().collect(),
             others: attachments.collect(),
+            forwards: self.forwards,
         })
     }
 

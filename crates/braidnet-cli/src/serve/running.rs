@@ -240,6 +240,7 @@ fn stack(setup: &Setup) -> StackConfig {
     config.addresses = first;
     config.further_addresses = addresses.collect();
     config.routes.clone_from(&setup.routes);
+    config.forwards = setup.forwards;
     config.memory_bytes = setup.memory_bytes;
     config.connections = setup.connections;
     config.resolution = setup.resolution;

@@ -64,6 +64,9 @@ pub struct Settings {
     #[arg(long, value_name = "WORD=VALUE,...")]
     #[serde(deserialize_with = "some")]
     pub device: Vec<Further>,
+    /// Forward what comes for other hosts from one device to another, as routes have it (RFC 1812)
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    pub forward: Option<bool>,
     /// Give each device processors of its own to receive by, in place of a queue of each for all
     #[arg(long, num_args = 0, default_missing_value = "true")]
     pub apart: Option<bool>,
@@ -242,6 +245,7 @@ impl Settings {
             host: self.host.or(file.host),
             address: all(self.address, file.address),
             device: all(self.device, file.device),
+            forward: self.forward.or(file.forward),
             apart: self.apart.or(file.apart),
             route: all(self.route, file.route),
             echo: self.echo.or(file.echo),
@@ -295,6 +299,7 @@ pub struct Setup {
     /// The first, and those that were asked for beside it.
     pub devices: Vec<Attached>,
     pub is_apart: bool,
+    pub forwards: bool,
     pub routes: Vec<Route>,
     pub services: Vec<Offer>,
     pub placing: Placing,
@@ -378,6 +383,7 @@ impl Setup {
         Ok(Setup {
             devices,
             is_apart: settings.apart.unwrap_or(false),
+            forwards: settings.forward.unwrap_or(false),
             services: offers(&settings)?,
             placing: Placing::check(&settings)?,
             routes: settings.route.iter().map(|routed| routed.0).collect(),

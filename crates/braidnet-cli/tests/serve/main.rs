@@ -6,6 +6,7 @@
 
 mod examples;
 mod fast_open;
+mod forwarding;
 mod impaired;
 mod namespace;
 mod packet;

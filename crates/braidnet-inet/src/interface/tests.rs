@@ -18,6 +18,7 @@ fn config(addresses: &[(&str, Option<u8>)]) -> InterfaceConfig {
         mac: Some(MAC),
         routes: Vec::new(),
         others: Vec::new(),
+        forwards: false,
     }
 }
 

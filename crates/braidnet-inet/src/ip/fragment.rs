@@ -34,7 +34,7 @@ pub(super) fn mark(message: &mut Message, header: &Ipv4Header, datagram: Datagra
 }
 
 /// Those of a header's options that each fragment has. The parser has found their lengths to be right.
-fn copied_of(mut options: &[u8]) -> ([u8; Fragment::MAX_COPIED], u8) {
+pub(super) fn copied_of(mut options: &[u8]) -> ([u8; Fragment::MAX_COPIED], u8) {
     let (mut copied, mut copied_len) = ([0; Fragment::MAX_COPIED], 0);
     loop {
         options = match options {

@@ -296,7 +296,8 @@ const TO_PEER: Datagram = Datagram {
     flags: 0,
     header_len: 0,
     differentiated_services: 0,
-    reserved: [0; 3],
+    refusal: 0,
+    path_mtu: 0,
 };
 
 #[test]

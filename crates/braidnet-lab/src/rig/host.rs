@@ -62,6 +62,7 @@ impl Host {
             mac: None,
             routes: Vec::new(),
             others: Vec::new(),
+            forwards: false,
         })
         .map_err(StackError::from)?;
         if !config.checksum {

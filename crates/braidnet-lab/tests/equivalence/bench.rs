@@ -329,6 +329,7 @@ fn plan(setup: &Setup, recorder: Recorder, device: impl Device + 'static) -> Pla
         mac: None,
         routes: Vec::new(),
         others: Vec::new(),
+        forwards: false,
     });
     let interface = interface.expect("the interface makes sense");
     let flows = Flows::new([5, 6], setup.buckets(), &interface);

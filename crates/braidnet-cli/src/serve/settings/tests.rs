@@ -18,7 +18,7 @@ fn line(words: &str) -> Settings {
         .settings
 }
 
-const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --device tun=bn1,address=10.78.0.2/24 --apart --route default=10.77.0.1 --route 10.0.0.0/8=10.77.0.9 --echo 7 --discard 9 \
+const WORDS: &str = "--tap bn0 --host 10.77.0.1/24 --address 10.77.0.2 --address 10.77.0.3/24 --device tun=bn1,address=10.78.0.2/24 --apart --forward --route default=10.77.0.1 --route 10.0.0.0/8=10.77.0.9 --echo 7 --discard 9 \
         --daytime 13 --chargen 19 --http 80=/srv --http 8080=. --architecture message --processors 2 --queues 1 --perimeter locked --order numbered --lock mcs \
         --tcp-locks 1 --agents tasks --threads 1 --wait sleep --pin --batch 8 --mtu 9000 --pcap x.pcapng --pcap-size 64M --pcap-ring 10 --impair loss=1% --impair-back delay=20ms,seed=7 --drain 500ms --memory 64M --connections 1000 --neighbours 50 --icmp-errors 10 --congestion new-reno --path-probing always --ttl 9 --dscp 46";
 const FILE: &str = r#"
@@ -27,6 +27,7 @@ const FILE: &str = r#"
         address = ["10.77.0.2", "10.77.0.3/24"]
         device = ["tun=bn1,address=10.78.0.2/24"]
         apart = true
+        forward = true
         route = ["default=10.77.0.1", "10.0.0.0/8=10.77.0.9"]
         echo = 7
         discard = 9
