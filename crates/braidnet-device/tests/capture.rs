@@ -142,6 +142,51 @@ fn wireshark_reads_what_was_recorded() {
 }
 
 #[test]
+fn wireshark_shows_why_a_packet_was_dropped() {
+    let directory = Directory::new("dropped");
+    let path = directory.0.join("packets.pcapng");
+    let capture = Capture::create(&path, 0).expect("a file");
+    capture.note_drops();
+    let mut pool = Pool::new(&Arena::new(1 << 20));
+    let (near, far) = memory::wire(Capabilities::ip(1500), 8);
+    let (mut near, mut far) = (open(capture.around("near", near)), open(far));
+    far.transmitter.transmit(&mut Run::from_iter([pool
+        .copy_from_slice(0, &PING)
+        .expect("room")]));
+    let mut run = Run::new();
+    assert_eq!(near.receiver.receive(&mut pool, &mut run, 8), 1);
+    let mut message = run.pop().expect("it has come");
+    // As modules leave it: without the headers that they have seen.
+    message.strip(20);
+    let address = message.bytes().as_ptr().addr();
+    drop(message);
+    capture.dropped(address, ("icmp", "echo_to_broadcast"));
+    // Of what never arrived nothing is known.
+    capture.dropped(1, ("icmp", "echo_to_broadcast"));
+    drop((near, far, capture));
+    let name = path.to_str().expect("a plain name");
+    let fields = [
+        "frame.interface_name",
+        "frame.len",
+        "icmp.seq",
+        "frame.comment",
+    ];
+    let mut arguments = vec!["-n", "-r", name, "-T", "fields"];
+    fields
+        .iter()
+        .for_each(|field| arguments.extend(["-e", field]));
+    if let Some(text) = output("tshark", &arguments) {
+        assert_eq!(
+            text.lines().collect::<Vec<_>>(),
+            [
+                "near\t32\t2\t",
+                "near dropped\t32\t2\tdropped: icmp.echo_to_broadcast",
+            ]
+        );
+    }
+}
+
+#[test]
 fn wireshark_reads_each_file_of_a_ring_by_itself() {
     let directory = Directory::new("ring");
     let ring = Ring {

@@ -17,7 +17,7 @@ use crate::notes::{Datagram, Frame};
 use crate::room;
 use crate::sift::{Verdict, sift, sift_usual};
 use braidnet_message::{Checksum, Kind, Message, Run, Scarcity};
-use braidnet_stream::{BucketId, Context, Counter, Direction, Module, Stages};
+use braidnet_stream::{BucketId, Context, Counter, Direction, Module, Stages, Trace};
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::ether_type;
 use braidnet_wire::ipv4::{self, Ipv4Error, Ipv4Header, MIN_HEADER_LEN};
@@ -263,7 +263,7 @@ impl Ip {
         }
         message.strip(header_len);
         message.set_note(datagram);
-        match upper(header.protocol, cx) {
+        match upper(header.protocol, message, cx) {
             UP_TCP => Verdict::Stay,
             link => Verdict::Up(link),
         }
@@ -276,7 +276,7 @@ impl Ip {
         let datagram = message.note_mut::<Datagram>();
         datagram.flags &= !Datagram::WHOLE;
         let protocol = datagram.protocol;
-        Verdict::Up(upper(protocol, cx))
+        Verdict::Up(upper(protocol, message, cx))
     }
 
     /// Whether a packet is for us and from somebody; the flags of its [`Datagram`].
@@ -521,13 +521,13 @@ fn is_uncut(datagram: &Datagram) -> bool {
 }
 
 /// The upper link for datagrams of a protocol.
-fn upper(protocol: u8, cx: &mut Context<'_>) -> u8 {
+fn upper(protocol: u8, message: &Message, cx: &mut Context<'_>) -> u8 {
     match protocol {
         tcp::PROTOCOL => UP_TCP,
         udp::PROTOCOL => UP_UDP,
         icmpv4::PROTOCOL => UP_ICMP,
         _ => {
-            cx.count(Counted::UnknownProtocol.counter(), 1);
+            cx.count_dropped(Trace::of(message), Counted::UnknownProtocol.counter(), 1);
             UP_ICMP
         }
     }

@@ -1,7 +1,7 @@
 //! Passes over a run, with one verdict for each message.
 
 use braidnet_message::{Message, Run};
-use braidnet_stream::{Context, Counter};
+use braidnet_stream::{Context, Counter, Trace};
 
 /// What becomes of a message.
 #[derive(Clone, Copy)]
@@ -139,7 +139,9 @@ fn carry_out(message: Message, verdict: Verdict, cx: &mut Context<'_>) {
         Verdict::Up(link) => cx.up_link(usize::from(link), message),
         Verdict::Down(link) => cx.down_link(usize::from(link), message),
         Verdict::Split(split) => split(message, cx),
-        Verdict::Drop(reason) => cx.count(reason, message.segments() as u64),
+        Verdict::Drop(reason) => {
+            cx.count_dropped(Trace::of(&message), reason, message.segments() as u64);
+        }
     }
 }
 

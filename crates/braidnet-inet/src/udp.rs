@@ -17,7 +17,7 @@ use crate::room;
 use crate::sift::{Verdict, sift};
 use crate::sum;
 use braidnet_message::{Checksum, Kind, Message, Run};
-use braidnet_stream::{Context, Control, Direction, Module, Stages, Verb};
+use braidnet_stream::{Context, Control, Direction, Module, Stages, Trace, Verb};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::ipv4;
@@ -126,7 +126,7 @@ impl Udp {
         };
         message.set_bucket(self.flows.bucket_of(&tuple, PROTOCOL).0.0);
         if !self.ports.is_open(header.destination_port) {
-            cx.count(Counted::PortClosed.counter(), 1);
+            cx.count_dropped(Trace::of(message), Counted::PortClosed.counter(), 1);
             return Verdict::Down(DOWN_ICMP);
         }
         message.strip(HEADER_LEN);

@@ -2,6 +2,7 @@
 
 use crate::bucket::BucketId;
 use crate::counters::{Counter, Counters, StreamCounter};
+use crate::drops::{DropWatch, Dropped, Trace};
 use crate::module::Direction;
 use crate::queues::{QueueId, Queues};
 use crate::stream::{Links, Stream};
@@ -108,8 +109,32 @@ impl Context<'_> {
     /// Drops a message under the name of one of the module's counters.
     #[inline]
     pub fn drop(&mut self, message: Message, reason: Counter) {
-        self.count(reason, 1);
+        self.count_dropped(Trace::of(&message), reason, 1);
         drop(message);
+    }
+
+    /// Counts a message of so many segments as dropped, under the name of one of the module's counters: for who drops it by not keeping it, or has given it away.
+    #[inline]
+    pub fn count_dropped(&mut self, trace: Trace, reason: Counter, segments: u64) {
+        self.count(reason, segments);
+        if let Some(watch) = self.stream.drop_watch() {
+            self.tell_dropped(watch, trace, reason);
+        }
+    }
+
+    #[cold]
+    fn tell_dropped(&self, watch: &DropWatch, trace: Trace, reason: Counter) {
+        if self.direction != Direction::Up {
+            return;
+        }
+        let index = self.links.counter_base + usize::from(reason.0);
+        if let Some((module, reason)) = self.stream.counter_names().nth(index) {
+            watch.tell(Dropped {
+                trace,
+                module,
+                reason,
+            });
+        }
     }
 
     /// Asks that [`Module::expire`](crate::Module::expire) be called for this bucket at `at` or soon after. The

@@ -5,6 +5,7 @@ mod wiring;
 
 use crate::cluster::ModuleSet;
 use crate::counters::StreamCounter;
+use crate::drops::DropWatch;
 use crate::module::{Direction, Module, ModuleId, Stages};
 use crate::queues::{QueueId, Stage};
 use core::fmt;
@@ -24,6 +25,7 @@ pub struct Stream {
     rising: Rising,
     /// The modules that settle, as a mask.
     settling: u32,
+    drop_watch: Option<DropWatch>,
 }
 
 pub(crate) struct Entry {
@@ -171,6 +173,12 @@ impl Stream {
         self.modules()
             .find(|(_, module)| module.name() == name)
             .map(|(id, _)| id)
+    }
+
+    /// Who is told of what is dropped.
+    #[inline]
+    pub(crate) fn drop_watch(&self) -> Option<&DropWatch> {
+        self.drop_watch.as_ref()
     }
 
     /// The names of the modules that can do some of their work in pieces.

@@ -5,6 +5,7 @@ use crate::limits::{Limits, MemoryParts};
 use braidnet_inet::interface::{Attachment, Interface, InterfaceConfig, InterfaceError};
 use braidnet_inet::tcp::{FastOpening, Listening, TcpConfig};
 use braidnet_inet::{ErrorRate, Paths, Prefix, Reassembly, Resolution, Route};
+use braidnet_stream::DropWatch;
 use braidnet_wire::address::Address;
 use core::net::IpAddr;
 
@@ -57,6 +58,8 @@ pub struct StackConfig {
     pub fast_opening: FastOpening,
     /// Most messages that are taken from one place at once.
     pub batch: usize,
+    /// Who is told of each packet that is dropped, if anybody: see [`recording_drops`](crate::recording_drops).
+    pub drop_watch: Option<DropWatch>,
     /// The secrets of this stack: of the flow hash and of the initial sequence numbers. Random unless a test fixes them.
     pub secrets: Secrets,
 }
@@ -119,6 +122,7 @@ impl StackConfig {
             listening: Listening::default(),
             fast_opening: FastOpening::default(),
             batch: 64,
+            drop_watch: None,
             secrets: Secrets::random(),
         }
     }

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod drops;
 mod endpoint;
 mod endpoints;
 mod error;
@@ -45,6 +46,7 @@ pub use braidnet_process::Architecture;
 pub use braidnet_tcp::TcpInfo;
 pub use braidnet_wire::time::{Duration, Instant};
 pub use config::{Secrets, StackConfig};
+pub use drops::recording_drops;
 pub use error::{
     BindError, CloseReason, ConnectError, ReceiveError, ReceiveFromError, SendError, SendToError,
     StackError, Undelivered, WhyUndelivered,

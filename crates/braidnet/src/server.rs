@@ -15,8 +15,8 @@ use braidnet_process::{
 };
 use braidnet_stream::junction::Placement;
 use braidnet_stream::{
-    Arrival, BucketId, ConnectionId, Control, Counters, Direction, Exclusion, ModuleId, Next,
-    Parcel, Processor, Reserve, Stream, Verb,
+    Arrival, BucketId, ConnectionId, Control, Counters, Direction, DropWatch, Exclusion, ModuleId,
+    Next, Parcel, Processor, Reserve, Stream, Verb,
 };
 use braidnet_sync::group::MemberError;
 use braidnet_sync::lock::LockKind;
@@ -121,6 +121,12 @@ impl ServerBuilder {
     /// Most half-open connections of each port, and most established ones whose session has not been opened yet.
     pub fn backlog(mut self, backlog: u32) -> ServerBuilder {
         self.backlog = backlog;
+        self
+    }
+
+    /// Tells this of each packet that is dropped: [`StackConfig::drop_watch`].
+    pub fn watch_drops(mut self, watch: DropWatch) -> ServerBuilder {
+        self.config.drop_watch = Some(watch);
         self
     }
 

@@ -164,7 +164,10 @@ impl Transports<'_> {
             .within(memory);
         let listeners = tcp.listeners().clone();
         let (memory, tcp_limits) = (tcp.memory().clone(), tcp.limits().clone());
-        let inet = Inet::assemble_locked(interface, flows, tcp, locks, kind);
+        let mut inet = Inet::assemble_locked(interface, flows, tcp, locks, kind);
+        if let Some(watch) = &config.drop_watch {
+            inet.stream.watch_drops(watch.clone());
+        }
         let bounds = Bounds {
             memory,
             tcp: tcp_limits,

@@ -9,7 +9,7 @@ use braidnet::device::qemu::FRAME_MAX;
 use braidnet::device::several::Several;
 use braidnet::device::{Capabilities, Device, DropReason};
 use braidnet::tcp::Setting;
-use braidnet::{Server, ServerBuilder, StackConfig, StackError};
+use braidnet::{Server, ServerBuilder, StackConfig, StackError, recording_drops};
 use braidnet_service::http::{FileThreads, Files};
 use braidnet_service::meter::Meter;
 use braidnet_service::{Chargen, Daytime, Discard, Echo};
@@ -66,6 +66,13 @@ impl Serving {
         });
         let capture = capture.transpose();
         let capture = capture.map_err(|error| Failure::Runtime(error.to_string()))?;
+        let builder = match &capture {
+            Some(capture) => {
+                capture.note_drops();
+                builder.watch_drops(recording_drops(capture))
+            }
+            None => builder,
+        };
         let devices = devices.wrapped(|number, device| {
             let device: Box<dyn Device> = match &impairment {
                 Some(impairment) => Box::new(impairment.around(device)),

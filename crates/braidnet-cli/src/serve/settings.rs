@@ -142,7 +142,7 @@ pub struct Settings {
     #[arg(long, value_name = "on|off", hide_possible_values = true)]
     #[serde(deserialize_with = "one")]
     pub offload: Option<Switch>,
-    /// Record all packets in this pcapng file
+    /// Record all packets in this pcapng file; those that are dropped once more, with the reason as their comment
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// Go on in another file before one is longer than this, each complete by itself: for `--pcap a.pcapng` in a_00001.pcapng, a_00002.pcapng and so on

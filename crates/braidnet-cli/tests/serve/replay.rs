@@ -2,7 +2,7 @@
 
 use crate::Scratch;
 use crate::namespace::Namespace;
-use crate::server::{PATIENCE, Server, connect};
+use crate::server::{PATIENCE, STACK, Server, connect};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -111,8 +111,16 @@ fn what_serve_records_is_replayed() {
         let mut stream = connect(7);
         stream.write_all(b"hello").expect("it is taken");
         stream.read_exact(&mut [0; 5]).expect("it is answered");
+        let socket = UdpSocket::bind("10.77.0.1:0").expect("the host's address");
+        socket.connect((STACK, 99)).expect("it is there");
+        socket.set_read_timeout(Some(PATIENCE)).expect("not zero");
+        socket.send(b"anybody?").expect("it is sent");
+        socket.recv(&mut [0; 8]).expect_err("nobody is there");
     });
     assert_eq!(server.stop(Signal::TERM).code, Some(0));
+    let recorded = std::fs::read(&file).expect("it is there");
+    let mut texts = recorded.windows(24);
+    assert!(texts.any(|text| text == b"dropped: udp.port_closed"));
     let count = |only: &[&str]| {
         let arguments = [
             &[
@@ -130,6 +138,11 @@ fn what_serve_records_is_replayed() {
         let output = replay(&namespace, &arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{output:?}");
+        // What it says of a packet that was dropped is no packet more.
+        assert!(
+            !only.is_empty() || text.contains("  dropped skipped"),
+            "{text}"
+        );
         let packets = text
             .split_once(": ")
             .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());

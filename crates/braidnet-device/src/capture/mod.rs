@@ -24,8 +24,17 @@
 //! packets pass unrecorded once 16 MiB wait ([`Capture::set_held_bytes`]); the file's last blocks and [`Capture::seen`] say how many. Nor does a full disk hold anybody up: what it
 //! refuses is missing and counted likewise, and what comes when there is room again is recorded.
 //!
+//! # What becomes of packets
+//!
+//! A capture that [notes drops](Capture::note_drops) records a packet that is dropped once more, as it arrived, with a comment that names the reason, as in `dropped: tcp.tcp_checksum_wrong`: Wireshark
+//! shows it, and finds all of them by `frame.comment`. Those packets lie on an interface of their own beside the device's, called as it is and `dropped`. Of segments that were joined and are dropped
+//! together it is the first. What is dropped on its way down is not recorded so, nor what a device drops before anybody sees it: those are counted alone.
+//!
+//! # Files
+//!
 //! [`Capture::create_ring`] goes on from file to file, each complete by itself, and keeps the last ones.
 
+mod arrivals;
 mod destination;
 mod files;
 mod pcapng;
@@ -38,6 +47,7 @@ pub use sink::Seen;
 use crate::{
     Alarm, Capabilities, Counters, Device, DeviceError, Medium, QueuePair, Receiver, Transmitter,
 };
+use arrivals::Arrivals;
 use braidnet_message::{Message, Pool, Run};
 use braidnet_sync::parker::Unparker;
 use destination::{Destination, Stream};
@@ -47,7 +57,7 @@ use sink::Sink;
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -86,7 +96,12 @@ struct CaptureFile {
     /// Bytes recorded per packet at most.
     snaplen: usize,
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Where drops are noted.
+    arrivals: OnceLock<Arrivals>,
 }
+
+/// What the comment on a packet that was dropped begins with.
+pub(crate) const DROPPED: &str = "dropped: ";
 
 impl Capture {
     /// Makes the file at `path`, or empties it. At most `snaplen` bytes are recorded of each packet; 0: all.
@@ -154,6 +169,7 @@ impl Capture {
                 writer: Some(thread),
                 snaplen,
                 clock: Box::new(clock),
+                arrivals: OnceLock::new(),
             }),
         })
     }
@@ -161,8 +177,44 @@ impl Capture {
     /// Wraps a device, named `name` in the file, which does without offloads then: what is recorded is what a wire would carry.
     pub fn around<D: Device>(&self, name: &str, mut device: D) -> Captured<D> {
         device.decline_offloads();
-        let interface = self.interface(name, &device.capabilities().medium);
-        Captured::new(device, self, interface)
+        let medium = device.capabilities().medium;
+        let interface = self.interface(name, &medium);
+        let notes_drops = self.file.arrivals.get().is_some();
+        Captured {
+            dropped: notes_drops.then(|| self.interface(&format!("{name} dropped"), &medium)),
+            ..Captured::new(device, self, interface)
+        }
+    }
+
+    /// Devices that it is [put around](Capture::around) from now on have an interface more, for packets that they received and that were [dropped](Capture::dropped). It costs
+    /// one more copy of each packet that is received.
+    pub fn note_drops(&self) {
+        let _ = self.file.arrivals.set(Arrivals::default());
+    }
+
+    /// A message was dropped that begins at this address in memory, or did, for a reason that this module has a counter for: the packet that arrived there is recorded once more, with
+    /// that as its comment. Of the packets of all devices the last 512 are known; what arrived before, or never, is not recorded.
+    pub fn dropped(&self, address: usize, (module, reason): (&str, &str)) {
+        let Some(arrivals) = self.file.arrivals.get() else {
+            return;
+        };
+        let comment = format!("{DROPPED}{module}.{reason}");
+        let mut block = Vec::new();
+        let recorded = arrivals.find(address, |arrival| {
+            let header = PacketHeader {
+                interface: arrival.interface.0,
+                nanos: (self.file.clock)(),
+                direction: Direction::Inbound,
+                length: arrival.length,
+                snaplen: arrival.bytes.len(),
+            };
+            let bytes = [&arrival.bytes[..]].into_iter();
+            pcapng::enhanced_packet(&mut block, header, bytes, Some(&comment));
+            arrival.interface
+        });
+        if let Some(Interface(interface)) = recorded {
+            self.file.sink.append(interface, &block, 1);
+        }
     }
 
     /// Adds an interface to the file; several wrapped queues may share it.
@@ -222,6 +274,8 @@ pub struct Captured<T> {
     inner: T,
     capture: Capture,
     interface: Interface,
+    /// The interface for what is dropped, where that is noted.
+    dropped: Option<Interface>,
     records: Records,
 }
 
@@ -232,6 +286,7 @@ impl<T> Captured<T> {
             inner,
             capture: capture.clone(),
             interface,
+            dropped: None,
             records: Records::default(),
         }
     }
@@ -249,7 +304,7 @@ impl<T> Captured<T> {
         };
         for message in messages {
             header.length = message.total_len();
-            pcapng::enhanced_packet(&mut self.records.bytes, header, message.blocks());
+            pcapng::enhanced_packet(&mut self.records.bytes, header, message.blocks(), None);
             self.records.ends.push(self.records.bytes.len());
         }
     }
@@ -291,6 +346,10 @@ impl<R: Receiver> Receiver for Captured<R> {
         if count > 0 {
             self.encode(into.iter().skip(before), Direction::Inbound);
             self.commit(count);
+            let file = &self.capture.file;
+            if let (Some(dropped), Some(arrivals)) = (self.dropped, file.arrivals.get()) {
+                arrivals.keep(dropped, into.iter().skip(before), file.snaplen);
+            }
         }
         count
     }
@@ -367,6 +426,7 @@ impl<D: Device> Device for Captured<D> {
             inner,
             capture,
             interface,
+            dropped,
             ..
         } = *self;
         let queues = Box::new(inner).open()?;
@@ -374,7 +434,10 @@ impl<D: Device> Device for Captured<D> {
                         receiver,
                         transmitter,
                     }| QueuePair {
-            receiver: Box::new(Captured::new(receiver, &capture, interface)),
+            receiver: Box::new(Captured {
+                dropped,
+                ..Captured::new(receiver, &capture, interface)
+            }),
             transmitter: Box::new(Captured::new(transmitter, &capture, interface)),
         };
         Ok(queues.into_iter().map(wrap).collect())

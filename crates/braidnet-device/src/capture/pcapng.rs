@@ -34,6 +34,7 @@ pub const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 /// Option codes: of any block (§3.5), of the section header (§4.1), the interface description (§4.2), the enhanced
 /// packet (§4.3) and the interface statistics (§4.6).
 pub const OPTION_END: u16 = 0;
+pub const OPTION_COMMENT: u16 = 1;
 pub const SHB_USER_APPLICATION: u16 = 4;
 pub const IF_NAME: u16 = 2;
 pub const IF_TIMESTAMP_RESOLUTION: u16 = 9;
@@ -107,11 +108,12 @@ pub struct PacketHeader {
     pub snaplen: usize,
 }
 
-/// Appends one packet, given by its blocks (§4.3).
+/// Appends one packet, given by its blocks (§4.3), with something to be said of it (§3.5).
 pub fn enhanced_packet<'a>(
     out: &mut Vec<u8>,
     header: PacketHeader,
     blocks: impl Iterator<Item = &'a [u8]>,
+    comment: Option<&str>,
 ) {
     block(out, ENHANCED_PACKET, |out| {
         let recorded = header.length.min(header.snaplen);
@@ -128,6 +130,9 @@ pub fn enhanced_packet<'a>(
         }
         pad(out, recorded);
         option(out, EPB_FLAGS, &header.direction.flags().to_ne_bytes());
+        if let Some(comment) = comment {
+            option(out, OPTION_COMMENT, comment.as_bytes());
+        }
         option(out, OPTION_END, &[]);
     });
 }

@@ -426,7 +426,7 @@ proptest! {
         for blocks in &packets {
             let length = blocks.iter().map(Vec::len).sum();
             let header = PacketHeader { interface: 7, nanos, direction: Direction::Inbound, length, snaplen: limit };
-            enhanced_packet(&mut file, header, blocks.iter().map(Vec::as_slice));
+            enhanced_packet(&mut file, header, blocks.iter().map(Vec::as_slice), None);
         }
         let expected: Vec<Block> = packets.iter().map(|blocks| {
             let all = blocks.concat();

@@ -1,7 +1,7 @@
 //! Packets as a capture file holds them.
 
 use crate::Medium;
-use crate::capture::Direction;
+use crate::capture::{DROPPED, Direction};
 use pcap_parser::pcapng::{Block, EnhancedPacketBlock, InterfaceDescriptionBlock};
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, PcapHeader, create_reader};
@@ -89,6 +89,8 @@ pub struct Record {
     pub length: usize,
     /// What was recorded of it.
     pub bytes: Vec<u8>,
+    /// What is said of it, if anything: its first comment.
+    pub comment: Option<String>,
 }
 
 /// What its interface says of a packet.
@@ -244,6 +246,7 @@ fn take(
             let record = interface.record(ticks, packet.data, packet.caplen, packet.origlen)?;
             Ok(Some(Record {
                 direction: direction(&packet),
+                comment: comment(&packet),
                 ..record
             }))
         }
@@ -307,6 +310,7 @@ impl Interface {
             link_type: self.link_type.0,
             length: length as usize,
             bytes: bytes.to_vec(),
+            comment: None,
         })
     }
 }
@@ -329,6 +333,14 @@ fn direction(packet: &EnhancedPacketBlock<'_>) -> Option<Direction> {
         2 => Some(Direction::Outbound),
         _ => None,
     }
+}
+
+/// `opt_comment` (§3.5).
+fn comment(packet: &EnhancedPacketBlock<'_>) -> Option<String> {
+    const COMMENT: u16 = 1;
+    let mut options = packet.options.iter();
+    let comment = options.find(|option| option.code.0 == COMMENT)?;
+    Some(String::from_utf8_lossy(comment.as_bytes().ok()?).into_owned())
 }
 
 /// Fills what it is given as far as it can: the parser takes less for the end.
@@ -361,15 +373,18 @@ pub enum Skipped {
     NotIp,
     /// It went the other way.
     OtherDirection,
+    /// It has been recorded before, as it arrived; this says that it was dropped.
+    Dropped,
 }
 
 impl Skipped {
     /// Every reason, in the order of their counters.
-    pub const ALL: [Skipped; 4] = [
+    pub const ALL: [Skipped; 5] = [
         Skipped::Cut,
         Skipped::LinkType,
         Skipped::NotIp,
         Skipped::OtherDirection,
+        Skipped::Dropped,
     ];
 
     /// The reason as reports spell it.
@@ -379,6 +394,7 @@ impl Skipped {
             Skipped::LinkType => "link-type",
             Skipped::NotIp => "not-ip",
             Skipped::OtherDirection => "other-direction",
+            Skipped::Dropped => "dropped",
         }
     }
 }
@@ -390,6 +406,9 @@ impl Record {
     ///
     /// Why it cannot.
     pub fn packet(&self, medium: Medium) -> Result<&[u8], Skipped> {
+        if (self.comment.as_ref()).is_some_and(|comment| comment.starts_with(DROPPED)) {
+            return Err(Skipped::Dropped);
+        }
         if self.bytes.len() < self.length {
             return Err(Skipped::Cut);
         }

@@ -115,6 +115,7 @@ fn what_was_captured_is_read_again() {
             link_type: 101,
             length: 100,
             bytes: packet(number as u8, 100),
+            comment: None,
         };
         assert_eq!(*record, expected);
     }
@@ -327,6 +328,7 @@ fn packets_are_fitted_to_the_device() {
             link_type,
             length: bytes.len(),
             bytes: bytes.clone(),
+            comment: None,
         };
         // An Ethernet frame goes as it is.
         let expected = match expected {

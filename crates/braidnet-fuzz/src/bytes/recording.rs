@@ -78,6 +78,7 @@ fn plain_pcap(file: &[u8]) -> Option<Vec<Record>> {
             link_type,
             length: length as usize,
             bytes: bytes.to_vec(),
+            comment: None,
         });
         at += 16 + captured as usize;
     }

@@ -6,7 +6,7 @@ use crate::notes::{Arrival, Datagram};
 use crate::sift::keep;
 use crate::sum;
 use braidnet_message::{Kind, Message, Run};
-use braidnet_stream::{BucketId, Context, Counter};
+use braidnet_stream::{BucketId, Context, Counter, Trace};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::tcp::{self, PROTOCOL, Parsed, TcpError};
@@ -159,7 +159,7 @@ pub(super) fn is_taken(
 #[cold]
 #[inline(never)]
 fn count_refused(message: &Message, reason: Counter, cx: &mut Context<'_>) {
-    cx.count(reason, message.segments() as u64);
+    cx.count_dropped(Trace::of(message), reason, message.segments() as u64);
 }
 
 /// Brings the first `wanted` bytes together in the first block.

@@ -7,7 +7,7 @@ use super::send_queue::{Room, SendQueue};
 use super::{NO_BUFFER, NOT_SENDABLE, RETRANSMITTED, SEGMENTS_OUT};
 use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Kind, Message};
-use braidnet_stream::{ConnectionId, Context, Control, Counter, Verb};
+use braidnet_stream::{ConnectionId, Context, Control, Counter, Trace, Verb};
 use braidnet_tcp::{Outlet, Payload, Setting, Sink, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
@@ -192,6 +192,12 @@ impl Segment {
 
     pub(super) fn into_message(self) -> Message {
         self.message
+    }
+
+    /// What it is known by when the engine has it.
+    #[inline]
+    pub(super) fn trace(&self) -> Trace {
+        Trace::of(&self.message)
     }
 }
 

@@ -185,10 +185,11 @@ impl Tcp {
             }
             _ => {}
         }
+        let trace = segment.trace();
         let (tcb, mut sink) = connection.deliver(cx);
         let outcome = tcb.on_segment(sink.cx.now(), &header, Some(segment), &mut sink);
         if let Some(reason) = outcome.drop {
-            cx.count(counter_of(reason), 1);
+            cx.count_dropped(trace, counter_of(reason), 1);
         }
         self.events(slot, outcome.events, table, cx);
     }

@@ -71,13 +71,14 @@ impl Tcp {
             Ok(place) => place,
             Err(full) => return cx.drop(segment.into_message(), full),
         };
+        let trace = segment.trace();
         let (payload, carrier) = if segment.is_empty() {
             (None, Some(segment.into_message()))
         } else {
             (Some(segment), cx.pool().allocate(0, 0))
         };
         let (Some(carrier), true) = (carrier, table.untold.is_empty()) else {
-            return cx.count(NO_BUFFER, 1);
+            return cx.count_dropped(trace, NO_BUFFER, 1);
         };
         let Some(connection) = table.connection(slot) else {
             return;
@@ -87,7 +88,7 @@ impl Tcp {
             .tcb
             .on_segment(cx.now(), &header, payload, &mut early);
         if let Some(reason) = outcome.drop {
-            cx.count(counter_of(reason), 1);
+            cx.count_dropped(trace, counter_of(reason), 1);
         }
         if outcome.events.contains(Events::CONNECTED) {
             cx.count(OPENED, 1);

@@ -2,6 +2,7 @@
 
 use super::wiring::{Rising, Wiring};
 use super::{Entry, Links, Site, Step, Stream, Ways};
+use crate::drops::DropWatch;
 use crate::module::{Direction, Module, ModuleId, Stages};
 use crate::queues::{MAX_MODULES, QueueId, Stage};
 use core::fmt;
@@ -48,12 +49,18 @@ pub struct StreamBuilder {
     modules: Vec<Box<dyn Module>>,
     links: Vec<(ModuleId, ModuleId)>,
     waits_above: bool,
+    drop_watch: Option<DropWatch>,
 }
 
 impl StreamBuilder {
     /// An empty stream.
     pub fn new() -> StreamBuilder {
         StreamBuilder::default()
+    }
+
+    /// Tells this of what modules drop on its way up.
+    pub fn watch_drops(&mut self, watch: DropWatch) {
+        self.drop_watch = Some(watch);
     }
 
     /// Puts a module above all that are there, linked to nothing yet.
@@ -198,6 +205,7 @@ impl StreamBuilder {
             cores: mask(&|step| step.stage == Stage::Core),
             downward: mask(&|step| step.direction == Direction::Down) | QueueId::TAIL.bit(),
             settling,
+            drop_watch: self.drop_watch,
             entries,
             sites,
         }

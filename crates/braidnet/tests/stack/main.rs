@@ -7,6 +7,7 @@
 //! | how connections begin and end | [`lives`] |
 //! | bytes, windows, bad wires | [`bytes`] |
 //! | datagrams | [`datagrams`] |
+//! | what is dropped, in a capture | [`drops`] |
 //! | data on SYNs | [`fast_open`] |
 //! | memory that is used up | [`memory`] |
 //! | when turns are due, and on which thread | [`turns`] |
@@ -14,6 +15,7 @@
 mod accepting;
 mod bytes;
 mod datagrams;
+mod drops;
 mod fast_open;
 mod lives;
 mod memory;

@@ -48,7 +48,7 @@ fn record(capture: &Capture, Interface(interface): Interface, number: u32, lengt
         snaplen: usize::MAX,
     };
     let mut block = Vec::new();
-    pcapng::enhanced_packet(&mut block, header, [&bytes[..]].into_iter());
+    pcapng::enhanced_packet(&mut block, header, [&bytes[..]].into_iter(), None);
     capture.file.sink.append(interface, &block, 1);
 }
 

@@ -193,11 +193,11 @@ impl Tcp {
         let Some(connection) = table.connection(slot) else {
             return;
         };
-        let header = segment.header();
+        let (header, trace) = (segment.header(), segment.trace());
         let (tcb, mut sink) = connection.deliver(cx);
         let outcome = tcb.on_segment(sink.cx.now(), &header, Some(segment), &mut sink);
         if let Some(reason) = outcome.drop {
-            cx.count(counter_of(reason), 1);
+            cx.count_dropped(trace, counter_of(reason), 1);
         }
         if outcome.events.contains(Events::CONNECTED) {
             cx.count(OPENED, 1);
