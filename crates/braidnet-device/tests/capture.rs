@@ -260,14 +260,48 @@ fn mount_small_disk(at: &Path) -> io::Result<()> {
     done(unsafe { libc::mount(kind, at.as_ptr(), kind, 0, size) })
 }
 
-#[test]
-fn what_a_full_disk_refuses_is_counted_and_what_finds_room_again_is_recorded() {
-    let directory = Directory::new("full");
+/// Calls this with a small disk.
+fn on_small_disk(name: &str, fill: impl FnOnce(&Path) + Send) {
+    let directory = Directory::new(name);
     std::thread::scope(|scope| {
         scope.spawn(|| match mount_small_disk(&directory.0) {
             Ok(()) => fill(&directory.0),
             Err(error) => skipped("a full disk", &error),
         });
+    });
+}
+
+/// The first bytes of all packets that are recorded there.
+fn recorded(path: &Path) -> Vec<u8> {
+    let mut recording = Recording::open(path).expect("it is one");
+    let mut numbers = Vec::new();
+    while let Some(record) = recording.next_record().expect("it is whole") {
+        numbers.push(record.bytes[0]);
+    }
+    numbers
+}
+
+#[test]
+fn what_a_full_disk_refuses_is_counted_and_what_finds_room_again_is_recorded() {
+    on_small_disk("full", fill);
+}
+
+#[test]
+fn a_disk_that_is_full_at_first_keeps_no_packet_from_being_read_later() {
+    on_small_disk("full-at-first", |disk| {
+        let (path, filler) = (disk.join("packets.pcapng"), disk.join("filler"));
+        let capture = Capture::create(&path, 0).expect("a file without a byte");
+        std::fs::write(&filler, vec![0; 128 << 10]).expect_err("it is larger than the disk");
+        let (near, far) = memory::wire(Capabilities::ip(1500), 256);
+        let mut near = open(capture.around("near", near));
+        send(&mut *near.transmitter, 0..3, 1000);
+        capture.flush().expect_err("it is full");
+        std::fs::remove_file(filler).expect("it is there");
+        send(&mut *near.transmitter, 3..8, 1000);
+        capture.flush().expect_err("it is not whole");
+        assert_eq!(capture.seen()[0].lost, 3);
+        drop((near, far, capture));
+        assert_eq!(recorded(&path), [3, 4, 5, 6, 7]);
     });
 }
 
@@ -294,10 +328,6 @@ fn fill(disk: &Path) {
     let seen = capture.seen()[0];
     assert_eq!((seen.packets, seen.lost), (u64::from(sent) + 5, 3));
     drop((near, far, capture));
-    let mut recording = Recording::open(&path).expect("it is one");
-    let mut numbers = Vec::new();
-    while let Some(record) = recording.next_record().expect("it is whole") {
-        numbers.push(record.bytes[0]);
-    }
-    assert!(numbers.into_iter().eq((0..sent - 3).chain(sent..sent + 5)));
+    let expected = (0..sent - 3).chain(sent..sent + 5);
+    assert!(recorded(&path).into_iter().eq(expected));
 }

@@ -218,7 +218,7 @@ impl Processor for Worker {
             sent: 0,
         };
         self.cluster.turn(now, &mut port);
-        let (taken, room, sent) = (port.taken, port.max, port.sent);
+        let (taken, sent) = (port.taken, port.sent);
         done += taken;
         self.portion.note(done, sent);
         self.provide();
@@ -233,7 +233,8 @@ impl Processor for Worker {
                 now,
                 own: taken.saturating_sub(self.share.handed() + away),
                 away,
-                is_full: taken >= room && room > 0,
+                // A small portion found is no sign of more than it can do.
+                is_full: taken >= self.portion.most(),
                 is_busy: done > self.share.handed(),
             };
             let inbox = &self.inbox;

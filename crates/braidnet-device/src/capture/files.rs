@@ -119,6 +119,15 @@ impl Files {
         }
         put(self, *from..at, from)
     }
+
+    /// What packets to come will name is kept, though it could not be written: it goes in front of the first of them that can be.
+    fn keep_preamble(&mut self, unwritten: &[u8]) {
+        for (kind, block) in pcapng::blocks(unwritten) {
+            if matches!(kind, SECTION_HEADER | INTERFACE_DESCRIPTION) {
+                self.preamble.extend_from_slice(block);
+            }
+        }
+    }
 }
 
 impl Destination for Files {
@@ -128,10 +137,13 @@ impl Destination for Files {
             true => Err(io::ErrorKind::BrokenPipe.into()),
             false => self.write_from(&mut from, blocks),
         };
-        written.map_err(|error| Unwritten {
-            from,
-            error,
-            is_final: self.is_broken,
+        written.map_err(|error| {
+            self.keep_preamble(blocks.get(from..).unwrap_or_default());
+            Unwritten {
+                from,
+                error,
+                is_final: self.is_broken,
+            }
         })
     }
 }
