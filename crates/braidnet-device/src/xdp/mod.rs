@@ -99,8 +99,9 @@ impl XdpConfig {
 pub struct XdpDevice {
     name: String,
     capabilities: Capabilities,
-    sockets: Vec<XdpSocket>,
+    /// Ends before the sockets to which it leads.
     redirection: Redirection,
+    sockets: Vec<XdpSocket>,
 }
 
 impl XdpDevice {
@@ -156,8 +157,8 @@ impl XdpDevice {
         Ok(XdpDevice {
             name: config.name,
             capabilities,
-            sockets,
             redirection,
+            sockets,
         })
     }
 

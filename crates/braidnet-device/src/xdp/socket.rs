@@ -2,7 +2,6 @@
 
 use super::frames::{FRAMES, Frames};
 use super::ring::{Consumer, Producer};
-use crate::mapping::Mapping;
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
@@ -46,7 +45,6 @@ pub struct Inward {
     pub frames: Frames,
     pub filled: Consumer<XdpDesc>,
     pub free: Producer<u64>,
-    _memory: Arc<Mapping>,
 }
 
 /// What leaves: frames that are to be sent, and those that were.
@@ -57,7 +55,6 @@ pub struct Outward {
     pub sent: Consumer<u64>,
     /// Frames that wait for nothing.
     pub free: Vec<u64>,
-    _memory: Arc<Mapping>,
 }
 
 impl XdpSocket {
@@ -113,14 +110,12 @@ impl XdpSocket {
                 frames: outward,
                 waiting,
                 sent,
-                _memory: memory.clone(),
             },
             inward: Inward {
                 socket,
                 frames: inward,
                 filled,
                 free,
-                _memory: memory,
             },
             is_zero_copy,
         })
