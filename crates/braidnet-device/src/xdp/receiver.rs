@@ -17,24 +17,20 @@ use std::sync::Arc;
 /// How often a queue at which nothing arrives is looked after: such a socket does not wake who waits for it when its interface is removed.
 const GLANCE: Duration = Duration::from_millis(250);
 
-/// How soon what the driver had no room for is offered to it again.
-const AGAIN: Duration = Duration::from_millis(1);
-
 /// The way in: packets are copied out of the shared frames into a pool's buffers.
 pub struct XdpReceiver {
+    /// Goes with the last queue, and before its socket.
+    _redirection: Arc<Redirection>,
     inward: Inward,
     passage: Passage,
     sending: Arc<Sending>,
     clock: Clock,
-    alarm: Alarm,
     /// When the interface is to be looked after.
     glance: Instant,
     /// What the kernel had lost when it was last asked.
     lost: u64,
     gone: bool,
     counters: Counters,
-    /// Goes with the last queue.
-    _redirection: Arc<Redirection>,
 }
 
 impl XdpReceiver {
@@ -44,33 +40,46 @@ impl XdpReceiver {
         sending: Arc<Sending>,
         redirection: Arc<Redirection>,
     ) -> XdpReceiver {
-        let alarm = Alarm::new();
-        alarm.set(Some(Instant::from_nanos(0)));
+        sending.alarm().set(Some(Instant::from_nanos(0)));
         XdpReceiver {
+            _redirection: redirection,
             inward,
             passage,
             sending,
             clock: Clock::shared(),
-            alarm,
             glance: Instant::from_nanos(0),
             lost: 0,
             gone: false,
             counters: Counters::default(),
-            _redirection: redirection,
         }
     }
 
     /// Nothing waits: looks from time to time after the interface, after what the kernel has lost, and after what did not leave.
     fn look(&mut self) {
         let now = Instant::from_nanos(self.clock.now_nanos());
-        let is_left = self.sending.goes_on();
-        if now >= self.glance {
+        let is_due = now >= self.glance;
+        if is_due {
             self.count_lost();
-            self.gone = matches!(socket_error(&self.inward.socket), Ok(Err(Errno::NETDOWN)));
+            // It is said once only.
+            self.gone |= matches!(socket_error(&self.inward.socket), Ok(Err(Errno::NETDOWN)));
             self.glance = now + GLANCE;
         }
-        let next = if is_left { now + AGAIN } else { self.glance };
-        self.alarm.set((!self.gone).then_some(next));
+        // What does not leave sets it to an earlier time.
+        self.sending
+            .alarm()
+            .set((!self.gone).then_some(self.glance));
+        if !self.gone {
+            self.sending.goes_on(is_due);
+        }
+        self.wake_kernel();
+    }
+
+    /// Has the kernel go on filling frames, if it waits for that.
+    fn wake_kernel(&self) {
+        if self.inward.free.needs_wakeup() {
+            // There is nothing to be read by it.
+            let _ = recv(&self.inward.socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT);
+        }
     }
 
     fn count_lost(&mut self) {
@@ -119,10 +128,7 @@ impl Receiver for XdpReceiver {
         }
         self.inward.filled.publish();
         self.inward.free.publish();
-        if self.inward.free.needs_wakeup() {
-            // The call is for the kernel to go on; there is nothing to be read by it.
-            let _ = recv(&self.inward.socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT);
-        }
+        self.wake_kernel();
         taken
     }
 
@@ -135,7 +141,7 @@ impl Receiver for XdpReceiver {
     }
 
     fn alarm(&self) -> Option<Alarm> {
-        Some(self.alarm.clone())
+        Some(self.sending.alarm().clone())
     }
 
     fn is_gone(&self) -> bool {

@@ -2,9 +2,12 @@
 //!
 //! Both count what they have put in and taken out, in a word that only they write. Entries between the two counts are the consumer's, the others the producer's. Whoever
 //! has written or read entries stores his count with release order, and the other loads it with acquire order, so that all between is plain.
+//!
+//! The kernel says that it wants to be called and then looks at the ring once more; this side tells it of entries and then looks whether it wants that. Of a store and a
+//! load that follows only a fence makes an order: without it both could miss what the other has just said.
 
 use crate::mapping::Mapping;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 use rustix::net::xdp::{XdpDesc, XdpRingOffset};
 use std::io;
 use std::marker::PhantomData;
@@ -120,11 +123,12 @@ impl<T: Entry> Producer<T> {
         self.taken_now() == self.count
     }
 
-    /// Whether the kernel wants to be called when there is something in it.
+    /// Whether the kernel wants to be called for what it was told of.
     pub fn needs_wakeup(&self) -> bool {
         let Some(flags) = self.shared.flags else {
             return true;
         };
+        fence(Ordering::SeqCst);
         self.shared.word(flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }
 

@@ -2,9 +2,11 @@
 
 use super::socket::Outward;
 use crate::passage::Passage;
-use crate::{Counters, DeviceError, Transmitter};
+use crate::{Alarm, Counters, DeviceError, DropReason, Transmitter};
 use braidnet_message::{Message, Run};
-use core::sync::atomic::{AtomicBool, Ordering};
+use braidnet_sync::clock::Clock;
+use braidnet_sync::primitives::{AtomicBool, Ordering};
+use braidnet_wire::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
@@ -15,48 +17,88 @@ use std::sync::Arc;
 /// Calls that have the kernel send what waits: it sends 32 at a time where it copies.
 const CALLS_MAX: usize = 2048 / 32;
 
+/// How soon what the kernel has not taken is offered to it again.
+const AGAIN: Duration = Duration::from_millis(1);
+
 /// A queue's way out, which all who send by it share: the ring has one producer, so they take turns.
 pub struct Sending {
     socket: Arc<OwnedFd>,
-    outward: Mutex<Outward>,
-    /// Whether something waits that the kernel would not take: only a hint, what it is about is behind the lock.
+    outward: Mutex<Way>,
+    /// Whether something waits that the kernel has not taken, but may soon: only a hint, what it is about is behind the lock.
     is_left: AtomicBool,
+    clock: Clock,
+    /// The queue's: whoever turns it offers the kernel what is left.
+    alarm: Alarm,
+}
+
+/// What is behind the lock.
+struct Way {
+    outward: Outward,
+    /// Why the kernel took nothing when it was last asked, if the interface is why: what is to be sent then is dropped for that, lest it be offered for ever.
+    refusal: Option<DropReason>,
 }
 
 impl Sending {
     pub fn new(outward: Outward) -> Sending {
         Sending {
             socket: outward.socket.clone(),
-            outward: Mutex::new(outward),
+            outward: Mutex::new(Way {
+                outward,
+                refusal: None,
+            }),
             is_left: AtomicBool::new(false),
+            clock: Clock::shared(),
+            alarm: Alarm::new(),
         }
     }
 
-    /// Offers the kernel once more what it would not take; whether something is left.
-    pub fn goes_on(&self) -> bool {
-        if self.is_left.load(Ordering::Relaxed)
-            && let Some(mut outward) = self.outward.try_lock()
+    /// When the queue wants to be looked after.
+    pub fn alarm(&self) -> &Alarm {
+        &self.alarm
+    }
+
+    /// Offers the kernel once more what it has not taken; where the interface is why only if the time for that `is_due`.
+    pub fn goes_on(&self, is_due: bool) {
+        if !is_due && !self.is_left.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(mut way) = self.outward.try_lock()
+            && !way.outward.waiting.is_taken()
         {
-            self.send(&mut outward);
+            self.send(&mut way, true);
         }
-        self.is_left.load(Ordering::Relaxed)
     }
 
-    /// Has the kernel send what waits.
-    fn send(&self, outward: &mut Outward) {
-        outward.waiting.publish();
-        let mut is_taken = true;
-        if outward.waiting.needs_wakeup() {
+    /// Has the kernel send what waits. It is asked if it wants to be, or `anyway`.
+    fn send(&self, way: &mut Way, anyway: bool) {
+        let waiting = &mut way.outward.waiting;
+        waiting.publish();
+        if anyway || waiting.needs_wakeup() {
             for _ in 0..CALLS_MAX {
                 let result = send(&self.socket, &[], SendFlags::DONTWAIT);
-                is_taken = outward.waiting.is_taken();
+                way.refusal = result.err().and_then(refusal);
                 // EAGAIN: it has sent as many as it does at a time.
-                if is_taken || !matches!(result, Ok(_) | Err(Errno::AGAIN | Errno::INTR)) {
+                let goes_on = matches!(result, Ok(_) | Err(Errno::AGAIN | Errno::INTR));
+                if waiting.is_taken() || !goes_on || !waiting.needs_wakeup() {
                     break;
                 }
             }
         }
-        self.is_left.store(!is_taken, Ordering::Relaxed);
+        let is_left = way.refusal.is_none() && !waiting.is_taken();
+        self.is_left.store(is_left, Ordering::Relaxed);
+        if is_left {
+            let now = Instant::from_nanos(self.clock.now_nanos());
+            self.alarm.set(Some(now + AGAIN));
+        }
+    }
+}
+
+/// What it says of the interface that the kernel sends nothing (`xsk_check_common`).
+fn refusal(error: Errno) -> Option<DropReason> {
+    match error {
+        Errno::NETDOWN => Some(DropReason::InterfaceDown),
+        Errno::NXIO | Errno::NODEV | Errno::BADF => Some(DropReason::DeviceGone),
+        _ => None,
     }
 }
 
@@ -121,12 +163,23 @@ impl Transmitter for XdpTransmitter {
         if run.is_empty() {
             return;
         }
-        let mut outward = self.sending.outward.lock();
+        let mut way = self.sending.outward.lock();
+        if way.refusal.is_some() {
+            // It may be up again.
+            self.sending.send(&mut way, true);
+        }
         let mut taken = 0;
+        let mut is_full = false;
         for message in run.iter() {
-            match self.passage.leaving(message) {
-                Ok(_) if outward.put(message) => self.counters.count_packet(message.total_len()),
-                Ok(_) => break,
+            let leaving = self.passage.leaving(message);
+            match leaving.and(way.refusal.map_or(Ok(()), Err)) {
+                Ok(()) if way.outward.put(message) => {
+                    self.counters.count_packet(message.total_len());
+                }
+                Ok(()) => {
+                    is_full = true;
+                    break;
+                }
                 Err(reason) => {
                     let packets = message.segments() as u64;
                     self.counters.count_drops(reason, packets);
@@ -134,8 +187,10 @@ impl Transmitter for XdpTransmitter {
             }
             taken += 1;
         }
-        self.sending.send(&mut outward);
-        drop(outward);
+        if way.refusal.is_none() {
+            self.sending.send(&mut way, is_full);
+        }
+        drop(way);
         run.drain_front(taken);
     }
 
@@ -150,5 +205,24 @@ impl Transmitter for XdpTransmitter {
 
     fn counters(&self) -> Counters {
         self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_interface_is_a_reason_to_drop() {
+        let rows = [
+            (Errno::NETDOWN, Some(DropReason::InterfaceDown)),
+            (Errno::NXIO, Some(DropReason::DeviceGone)),
+            (Errno::BADF, Some(DropReason::DeviceGone)),
+            (Errno::AGAIN, None),
+            (Errno::NOBUFS, None),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(refusal(error), expected, "{error}");
+        }
     }
 }

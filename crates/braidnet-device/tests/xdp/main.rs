@@ -12,10 +12,14 @@ mod veth;
 use braidnet_device::xdp::{XdpConfig, XdpDevice};
 use braidnet_device::{Device, DropReason, QueuePair};
 use braidnet_message::Run;
+use braidnet_sync::clock::Clock;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use system::{PATIENCE, ip, pool, receive, wait};
 use veth::*;
+
+/// How often the interface is looked after.
+const GLANCE: Duration = Duration::from_millis(250);
 
 fn on(name: &str) -> XdpConfig {
     XdpConfig {
@@ -172,6 +176,62 @@ fn an_interface_that_is_removed_is_gone() {
             std::thread::yield_now();
         }
         assert!(pair.receiver.alarm().expect("an alarm").next().is_none());
+        // The system says it once; it is so for good.
+        let begun = Instant::now();
+        while begun.elapsed() < 3 * GLANCE {
+            pair.receiver.receive(&mut pool, &mut Run::new(), 8);
+            assert!(pair.receiver.is_gone());
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn what_an_interface_does_not_take_is_dropped_once_it_is_down_or_gone() {
+    over_veth("full ring that leaves nowhere", || {
+        let mut pair = open("v1");
+        let mut pool = pool();
+        // More than there are frames.
+        let mut transmit = |pair: &mut QueuePair| {
+            let mut run: Run = (0..3000)
+                .map(|number| frame(&mut pool, OTHER, number, 60))
+                .collect();
+            for _ in 0..3 {
+                pair.transmitter.transmit(&mut run);
+            }
+            assert!(run.is_empty(), "{} wait", run.iter().count());
+        };
+        let dropped = |pair: &QueuePair| {
+            let counters = pair.transmitter.counters();
+            [DropReason::InterfaceDown, DropReason::DeviceGone].map(|why| counters.dropped(why))
+        };
+        ip(&["link", "set", "v1", "down"]);
+        transmit(&mut pair);
+        let down = dropped(&pair);
+        assert!(down[0] >= 3000 - 2048 && down[1] == 0, "{down:?}");
+        let alarm = pair.receiver.alarm().expect("an alarm");
+        pair.receiver
+            .receive(&mut system::pool(), &mut Run::new(), 8);
+        let before = Clock::shared().now_nanos();
+        pair.receiver
+            .receive(&mut system::pool(), &mut Run::new(), 8);
+        let next = alarm.next().expect("it is looked after").nanos();
+        assert!(next > before + 10_000_000, "{next} is soon after {before}");
+        // What waits in the ring leaves once it is up, and what comes then is not dropped.
+        ip(&["link", "set", "v1", "up"]);
+        transmit(&mut pair);
+        assert_eq!(dropped(&pair), down);
+        ip(&["link", "set", "v1", "down"]);
+        transmit(&mut pair);
+        ip(&["link", "del", "v1"]);
+        transmit(&mut pair);
+        assert!(dropped(&pair)[1] >= 3000 - 2048, "{:?}", dropped(&pair));
+        let begun = Instant::now();
+        while !pair.receiver.is_gone() {
+            assert!(begun.elapsed() < PATIENCE);
+            pair.receiver
+                .receive(&mut system::pool(), &mut Run::new(), 8);
+        }
     });
 }
 
