@@ -53,6 +53,9 @@ impl Overflow {
         let behind = length.saturating_sub(self.room);
         let total = front.len() + behind;
         if total >= WORTH_KEEPING {
+            if !self.is_ready(pool) {
+                return None;
+            }
             let mut rest = self.block.replace(self.allocate(pool)?)?;
             rest.truncate(behind);
             rest.prepend(front.len())?.copy_from_slice(front);
@@ -71,5 +74,23 @@ impl Overflow {
     /// With room in front for what a packet's first buffer holds beside its first segment.
     fn allocate(&self, pool: &mut Pool) -> Option<Message> {
         pool.allocate(self.room, WHOLE_MAX.saturating_sub(self.room))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braidnet_message::Arena;
+
+    #[test]
+    fn a_long_packet_that_never_overflows_has_a_buffer_too() {
+        let mut pool = Pool::new(&Arena::new(16 << 20));
+        let mut overflow = Overflow::behind(64 << 10);
+        let bytes: Vec<u8> = (0..20_000).map(|at| (at % 251) as u8).collect();
+        let front = pool.copy_from_slice(0, &bytes).expect("room");
+        for _ in 0..2 {
+            let rest = overflow.rest(&front, 1000, bytes.len(), &mut pool);
+            assert!(rest.expect("a buffer").bytes() == &bytes[1000..]);
+        }
     }
 }
