@@ -71,15 +71,16 @@ use transmitter::PacketTransmitter;
 /// The most queues that share an interface (the system's default, `PACKET_FANOUT`).
 pub const QUEUES_MAX: usize = 256;
 
-/// The smallest MTU an interface can have (RFC 791 §3.1).
+/// The smallest MTU an interface can have, and the longest packet there is (RFC 791 §3.1): some interfaces say that they have no limit.
 const MTU_MIN: usize = 68;
+const MTU_MAX: usize = 65_535;
 
 /// Which interface, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketConfig {
     /// The interface's name, 1 to 15 bytes, in the calling thread's network namespace.
     pub name: String,
-    /// Longest IP packet in bytes, 68 to the interface's MTU. `None`: that.
+    /// Longest IP packet in bytes, 68 to the interface's MTU and 65,535. `None`: the most.
     pub mtu: Option<usize>,
     /// The Ethernet address that the stack answers to. `None`: one made from the interface's.
     pub station: Option<MacAddress>,
@@ -124,14 +125,7 @@ impl PacketDevice {
             });
         }
         let interface = Interface::find(&config.name)?;
-        let mtu = config.mtu.unwrap_or(interface.mtu);
-        if !(MTU_MIN..=interface.mtu).contains(&mtu) {
-            return Err(PacketError::Mtu {
-                name: config.name,
-                mtu,
-                most: interface.mtu,
-            });
-        }
+        let mtu = mtu(&config, interface.mtu)?;
         let station = config.station.unwrap_or(station_beside(interface.address));
         let mut capabilities = Capabilities::ethernet(station, mtu).with_queues(config.queues);
         if config.offload {
@@ -157,6 +151,20 @@ impl PacketDevice {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// The MTU that is asked for, or the most, of an interface that has this one.
+fn mtu(config: &PacketConfig, interface: usize) -> Result<usize, PacketError> {
+    let most = interface.min(MTU_MAX);
+    let mtu = config.mtu.unwrap_or(most);
+    if (MTU_MIN..=most).contains(&mtu) {
+        return Ok(mtu);
+    }
+    Err(PacketError::Mtu {
+        name: config.name.clone(),
+        mtu,
+        most,
+    })
 }
 
 /// Whether this process may open packet sockets, and the system's can do what is asked of them here.
@@ -193,5 +201,30 @@ impl Device for PacketDevice {
             transmitter: Box::new(PacketTransmitter::new(outlet.clone(), passage)),
         };
         Ok(self.queues.into_iter().map(pair).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_without_a_limit_has_that_of_ip() {
+        let rows = [
+            (None, 1500, Some(1500)),
+            (Some(68), 1500, Some(68)),
+            (Some(1501), 1500, None),
+            (None, 1 << 31, Some(65_535)),
+            (Some(65_536), 1 << 31, None),
+            (None, 67, None),
+        ];
+        for (asked, interface, expected) in rows {
+            let config = PacketConfig {
+                mtu: asked,
+                ..PacketConfig::on("eth9")
+            };
+            let found = mtu(&config, interface).ok();
+            assert_eq!(found, expected, "{asked:?} of {interface}");
+        }
     }
 }
