@@ -35,6 +35,8 @@ pub struct PacketReceiver {
     interface: u32,
     looks: u32,
     is_down: bool,
+    /// Whether the interface went down while packets were read from the socket: reading takes the socket's error along, of which [`look`](PacketReceiver::look) is to hear.
+    went_down: bool,
     alarm: Alarm,
     gone: bool,
     counters: Counters,
@@ -63,6 +65,7 @@ impl PacketReceiver {
             interface,
             looks: 0,
             is_down: false,
+            went_down: false,
             alarm: Alarm::new(),
             gone: false,
             counters: Counters::default(),
@@ -72,12 +75,11 @@ impl PacketReceiver {
     /// Nothing waits: looks after the interface from time to time.
     fn look(&mut self) {
         self.looks = self.looks.wrapping_add(1);
-        if !self.is_down && !self.looks.is_multiple_of(LOOKS) {
+        if !self.is_down && !self.went_down && !self.looks.is_multiple_of(LOOKS) {
             return;
         }
-        if let Ok(Err(Errno::NETDOWN)) = socket_error(&self.socket) {
-            self.is_down = true;
-        }
+        let says_down = matches!(socket_error(&self.socket), Ok(Err(Errno::NETDOWN)));
+        self.is_down |= says_down || core::mem::take(&mut self.went_down);
         if self.is_down {
             self.gone = self.socket.interface().ok() != i32::try_from(self.interface).ok();
             let again = || Instant::from_nanos(Clock::shared().now_nanos()) + GLANCE;
@@ -93,6 +95,17 @@ struct Reading<'a> {
     overflow: &'a mut Overflow,
     /// Bytes in front of what overflows.
     room: usize,
+    went_down: &'a mut bool,
+}
+
+/// What became of a packet that is too long for the ring.
+enum Copied {
+    /// Its front; the rest is in the overflow.
+    Front(Message),
+    /// What the socket had is not this packet.
+    Other,
+    /// There is no buffer for it now.
+    Later,
 }
 
 impl Reading<'_> {
@@ -120,12 +133,15 @@ impl Reading<'_> {
             return Taken::Dropped(reason, packets);
         }
         let front = if is_copied {
-            self.read(pool)
+            self.read(waiting, pool)
         } else {
-            pool.copy_from_slice(RECEIVE_HEADROOM, waiting.bytes)
+            let front = pool.copy_from_slice(RECEIVE_HEADROOM, waiting.bytes);
+            front.map_or(Copied::Later, Copied::Front)
         };
-        let Some(front) = front else {
-            return Taken::Later;
+        let front = match front {
+            Copied::Front(front) => front,
+            Copied::Other => return Taken::Dropped(DropReason::ReceiveOffloadMalformed, 1),
+            Copied::Later => return Taken::Later,
         };
         let arrival = Arrival {
             front,
@@ -143,27 +159,58 @@ impl Reading<'_> {
         }
     }
 
-    /// The packet that is too long for the ring, from the socket: its front. Nothing if there is no buffer for it.
-    fn read(&mut self, pool: &mut Pool) -> Option<Message> {
+    /// The packet that is too long for the ring, from the socket. One is taken from there for each that the ring tells of, so that the two keep step.
+    fn read(&mut self, waiting: &Waiting<'_>, pool: &mut Pool) -> Copied {
         if !self.overflow.is_ready(pool) {
-            return None;
+            return Copied::Later;
         }
-        let mut front = pool.allocate(RECEIVE_HEADROOM, self.room)?;
+        let Some(mut front) = pool.allocate(RECEIVE_HEADROOM, self.room) else {
+            return Copied::Later;
+        };
         let mut described = [0; vnet::LEN];
         let mut slices = [
             IoSliceMut::new(&mut described),
-            IoSliceMut::new(front.append(self.room)?),
+            IoSliceMut::new(front.append(self.room).unwrap_or_default()),
             IoSliceMut::new(self.overflow.buffer()),
         ];
-        // It was put there before the ring said so.
-        retry(|| rustix::io::readv(self.socket, &mut slices)).ok()?;
-        Some(front)
+        let read = next_copy(self.went_down, || {
+            rustix::io::readv(self.socket, &mut slices)
+        });
+        if read == Ok(vnet::LEN + waiting.length) && is_same(&described, &waiting.description) {
+            Copied::Front(front)
+        } else {
+            Copied::Other
+        }
     }
 
-    /// Leaves such a packet where it is, and the next one in its place.
-    fn skip(&self) {
-        let _ = retry(|| rustix::io::read(self.socket, &mut [0u8; vnet::LEN + 1]));
+    /// Takes such a packet from the socket, and lets it be.
+    fn skip(&mut self) {
+        let _ = next_copy(self.went_down, || {
+            rustix::io::read(self.socket, &mut [0u8; vnet::LEN + 1])
+        });
     }
+}
+
+/// Reads the packet that waits longest in the socket: the system puts it there before the ring tells of it. An error of the socket's comes first, once.
+fn next_copy(
+    went_down: &mut bool,
+    mut read: impl FnMut() -> rustix::io::Result<usize>,
+) -> rustix::io::Result<usize> {
+    loop {
+        match retry(&mut read) {
+            Err(Errno::NETDOWN) => *went_down = true,
+            other => return other,
+        }
+    }
+}
+
+/// Whether the same is said of a packet, but for the length of its headers, which is a hint.
+fn is_same(one: &[u8; vnet::LEN], other: &[u8; vnet::LEN]) -> bool {
+    let [one, other] = [one, other].map(|described| VnetHeader {
+        header_len: 0,
+        ..VnetHeader::from_bytes(described)
+    });
+    one == other
 }
 
 /// Makes the checksum that whoever sent this has left to others, where nobody above expects that.
@@ -189,12 +236,15 @@ fn finish(message: &mut Message, header: VnetHeader) {
 impl Receiver for PacketReceiver {
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize {
         let mut taken = 0;
+        let mut has_asked = false;
         for _ in 0..max {
             let Some(waiting) = self.ring.front() else {
                 self.look();
                 break;
             };
-            if waiting.status & libc::TP_STATUS_LOSING != 0 {
+            // All packets say so that came in between a loss and this question.
+            if waiting.status & libc::TP_STATUS_LOSING != 0 && !has_asked {
+                has_asked = true;
                 let lost = self.socket.lost();
                 self.counters.count_drops(DropReason::ReceiveRingFull, lost);
             }
@@ -203,6 +253,7 @@ impl Receiver for PacketReceiver {
                 passage: self.passage,
                 overflow: &mut self.overflow,
                 room: self.ring.slot_bytes(),
+                went_down: &mut self.went_down,
             };
             match reading.take(&waiting, pool) {
                 Taken::Packet(message) => {

@@ -361,6 +361,61 @@ fn an_interface_that_is_down_or_removed_is_told_apart() {
     });
 }
 
+#[test]
+fn packets_beside_the_ring_keep_their_places_when_the_interface_goes_down() {
+    over_veth("down beside the ring", || {
+        for name in ["v0", "v1"] {
+            ip(&["link", "set", name, "mtu", "9000"]);
+        }
+        let mut left = open(PacketConfig {
+            station: Some(OTHER),
+            ..on("v0")
+        });
+        let mut right = open(PacketConfig {
+            mtu: Some(1500),
+            ..on("v1")
+        });
+        let mut pool = pool();
+        // It is skipped, for it has a tag, and the socket has an error by then.
+        let mut tagged = frame(&mut pool, STATION, 0, 5000);
+        let bytes = tagged.bytes_mut().expect("unique");
+        bytes[12..18].copy_from_slice(&[0x81, 0, 0, 5, 0x88, 0xb5]);
+        send(&mut left, [tagged]);
+        wait(right.receiver.fd().expect("a socket"));
+        for how in ["down", "up"] {
+            ip(&["link", "set", "v1", how]);
+        }
+        let data: Vec<u8> = (0..30 * MSS).map(|at| (at % 251) as u8).collect();
+        let expected = all_bytes(&train(&mut pool, &data));
+        let (begun, mut run) = (Instant::now(), Run::new());
+        let mut got = None;
+        while got.is_none() {
+            let counters = right.receiver.counters();
+            assert!(begun.elapsed() < PATIENCE, "{counters:?}");
+            let sent = train(&mut pool, &data);
+            send(&mut left, [sent]);
+            right.receiver.receive(&mut pool, &mut run, 64);
+            got = run.drain().find(|frame| is_ours(frame.bytes()));
+        }
+        assert!(got.is_some_and(|got| all_bytes(&got) == expected));
+        let counters = right.receiver.counters();
+        assert_eq!(counters.dropped(DropReason::ReceiveVlanTagged), 1);
+        assert_eq!(counters.drops().count(), 1, "{counters:?}");
+        // What is read takes the error along that says so.
+        let sent = train(&mut pool, &data);
+        while right.receiver.receive(&mut pool, &mut run, 64) > 0 {}
+        send(&mut left, [sent]);
+        wait(right.receiver.fd().expect("a socket"));
+        ip(&["link", "del", "v1"]);
+        run.clear();
+        while !right.receiver.is_gone() {
+            assert!(begun.elapsed() < PATIENCE);
+            right.receiver.receive(&mut pool, &mut run, 64);
+        }
+        assert!(run.iter().any(|got| all_bytes(got) == expected));
+    });
+}
+
 /// Looks as often as whoever finds it readable, or is asked to look again, does.
 fn look(pair: &mut QueuePair, pool: &mut Pool) {
     for _ in 0..40 {
