@@ -3,7 +3,8 @@
 //! A packet is recorded as it arrives, before anybody knows what will become of it. Where it is dropped depends: in the turn that took it, in another processor's, or when what it waited for
 //! did not come; and what is left of it there is perhaps a payload in an engine's hands. So nothing is held back for a verdict. What arrived last is kept as it was, with where it lay in
 //! memory; whoever drops says where what it drops lies, and the packet around that is recorded once more, with the reason. Modules strip headers in place and pass pointers, so what
-//! they drop lies in the packet. A buffer that is used again holds a newer packet, which is the one that is found.
+//! they drop lies in the packet. A buffer that is used again holds a newer packet, which is the one that is found. What was put together from
+//! several, as a datagram from its fragments, may lie where a packet lay that was taken: then the comment stands at the wrong one. The counter is right in any case.
 //!
 //! Only a capture that is told to do so keeps what arrived. Without one, nobody does anything.
 
