@@ -115,8 +115,8 @@ pub trait Receiver: Send {
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Whether a packet waits, as far as that can be told without a system call: the last look between announcing
-    /// sleep and sleeping ([`Parker::announce`](braidnet_sync::parker::Parker::announce)). Devices with an
-    /// [`fd`](Receiver::fd) say `false`: that is what their fd tells.
+    /// sleep and sleeping ([`Parker::announce`](braidnet_sync::parker::Parker::announce)). Devices of which only a call to
+    /// the system tells say `false`: that is what their [`fd`](Receiver::fd) is for.
     fn has_waiting(&self) -> bool {
         false
     }
@@ -131,8 +131,9 @@ pub trait Receiver: Send {
         false
     }
 
-    /// What says when the queue wants to be asked again though nothing arrives; the same for the queue's whole life. `None` for a device that
-    /// holds no packets back, which all but [impaired](crate::impair) ones are: then nobody need look.
+    /// What says when the queue wants to be asked again though nothing arrives; the same for the queue's whole life: when packets that are
+    /// [held back](crate::impair) are due, or an interface is to be looked after of which its [`fd`](Receiver::fd) would not say that it is gone. `None` for a
+    /// device that never wants that: then nobody need look.
     fn alarm(&self) -> Option<Alarm> {
         None
     }
