@@ -113,7 +113,9 @@ impl Reading<'_> {
         let header = VnetHeader::from_bytes(&waiting.description).without_congestion();
         let has_tag = waiting.status & libc::TP_STATUS_VLAN_VALID != 0 && waiting.tag & VLAN != 0;
         let is_copied = waiting.status & libc::TP_STATUS_COPY != 0;
-        let reason = if has_tag {
+        let reason = if waiting.bytes.is_empty() {
+            Some(DropReason::ReceiveOffloadMalformed)
+        } else if has_tag {
             Some(DropReason::ReceiveVlanTagged)
         } else if header.is_train() && !(header.is_train_of_v4() && self.passage.offloads.segments)
         {

@@ -34,7 +34,7 @@ pub struct Waiting<'a> {
     pub status: u32,
     /// How long it is, link header included.
     pub length: usize,
-    /// Of these, as many as the slot has room for.
+    /// Of these, as many as the slot has room for; none if what the system says of the slot cannot be so.
     pub bytes: &'a [u8],
     /// What is said of it.
     pub description: [u8; vnet::LEN],
@@ -85,14 +85,12 @@ impl Ring {
         let slot = unsafe {
             core::slice::from_raw_parts(self.slot().as_ptr().cast_const(), self.slot_bytes)
         };
-        let begin = usize::from(header.tp_mac);
-        let end = begin + header.tp_snaplen as usize;
-        let (front, bytes) = slot.get(..end)?.split_at_checked(begin)?;
+        let (description, bytes) = parts(slot, &header).unwrap_or_default();
         Some(Waiting {
             status,
             length: header.tp_len as usize,
             bytes,
-            description: *front.last_chunk()?,
+            description,
             tag: header.tp_vlan_tci,
         })
     }
@@ -112,5 +110,79 @@ impl Ring {
     fn status(&self) -> &AtomicU32 {
         // SAFETY: the word is aligned, lies in the mapping for as long as `self` does, and is only read and written as a whole by both sides.
         unsafe { AtomicU32::from_ptr(self.slot().cast().as_ptr()) }
+    }
+}
+
+/// What the slot of this header has of a packet, and what is said of it in front; `None` if that is not in the slot.
+fn parts<'a>(slot: &'a [u8], header: &libc::tpacket2_hdr) -> Option<([u8; vnet::LEN], &'a [u8])> {
+    let begin = usize::from(header.tp_mac);
+    let end = begin.checked_add(header.tp_snaplen as usize)?;
+    let (front, bytes) = slot.get(..end)?.split_at_checked(begin)?;
+    Some((*front.last_chunk()?, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: usize = 2048;
+
+    fn ring(slots: usize) -> Ring {
+        Ring {
+            mapping: Mapping::anonymous(slots * SLOT).expect("memory"),
+            slot_bytes: SLOT,
+            at: 0,
+        }
+    }
+
+    /// What the system does: a header, and the status behind it.
+    fn fill(ring: &Ring, slot: usize, begin: u16, length: u32) {
+        // SAFETY: any bytes are such a header.
+        let mut header: libc::tpacket2_hdr = unsafe { core::mem::zeroed() };
+        (header.tp_mac, header.tp_snaplen, header.tp_len) = (begin, length, length);
+        header.tp_status = libc::TP_STATUS_USER;
+        let at = ring.mapping.at(slot * SLOT, SLOT);
+        // SAFETY: the slot is aligned, is longer than a header, and nobody else has it.
+        unsafe { at.cast().write(header) };
+    }
+
+    #[test]
+    fn slots_come_in_order_and_round() {
+        let mut ring = ring(2);
+        for round in 0..5 {
+            assert!(!ring.is_waiting() && ring.front().is_none());
+            for slot in 0..2 {
+                fill(&ring, slot, 80, 100 * round + 60 + slot as u32);
+            }
+            for slot in 0..2 {
+                assert!(ring.is_waiting());
+                let length = 100 * round as usize + 60 + slot;
+                let waiting = ring.front().expect("it was filled");
+                assert_eq!((waiting.length, waiting.bytes.len()), (length, length));
+                ring.release();
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_its_slot_is_handed_over_empty_and_the_next_follows() {
+        let most = SLOT as u32 - 80;
+        let rows = [
+            (80, most, most as usize),
+            (80, most + 1, 0),
+            (80, u32::MAX, 0),
+            (u16::MAX, 60, 0),
+            // There is no room for the description.
+            (vnet::LEN as u16 - 1, 60, 0),
+        ];
+        for (begin, length, expected) in rows {
+            let mut ring = ring(2);
+            fill(&ring, 0, begin, length);
+            fill(&ring, 1, 80, 60);
+            let waiting = ring.front().expect("it was filled");
+            assert_eq!(waiting.bytes.len(), expected, "{length} bytes at {begin}");
+            ring.release();
+            assert_eq!(ring.front().expect("it was filled").bytes.len(), 60);
+        }
     }
 }

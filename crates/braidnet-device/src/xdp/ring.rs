@@ -187,3 +187,90 @@ impl<T: Entry> Consumer<T> {
         producer.load(Ordering::Acquire)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts begin shortly before they wrap.
+    const FIRST: u32 = u32::MAX - 2;
+
+    /// A ring of four entries.
+    fn shared() -> Shared {
+        let shared = Shared {
+            mapping: Mapping::anonymous(4096).expect("memory"),
+            producer: 0,
+            consumer: 64,
+            flags: Some(128),
+            entries: 256,
+            size: 4,
+        };
+        for offset in [shared.producer, shared.consumer] {
+            shared.word(offset).store(FIRST, Ordering::Relaxed);
+        }
+        shared
+    }
+
+    #[test]
+    fn what_is_put_in_is_told_of_and_goes_no_further_than_what_was_taken() {
+        let mut ring = Producer::<u64> {
+            shared: shared(),
+            count: FIRST,
+            taken: FIRST,
+            kind: PhantomData,
+        };
+        assert!(ring.is_taken());
+        for number in 0..4 {
+            assert!(ring.push(number));
+        }
+        assert!(!ring.push(4), "it is full");
+        let told = |ring: &Producer<u64>| ring.shared.word(0).load(Ordering::Relaxed);
+        assert_eq!(told(&ring), FIRST);
+        ring.publish();
+        assert_eq!(told(&ring), FIRST.wrapping_add(4));
+        assert!(!ring.is_taken());
+        let taken = |ring: &Producer<u64>, count: u32| {
+            let word = ring.shared.word(64);
+            word.store(FIRST.wrapping_add(count), Ordering::Release);
+        };
+        taken(&ring, 2);
+        assert!(ring.push(4) && ring.push(5) && !ring.push(6));
+        for (count, number) in (2..6).zip([2, 3, 4, 5]) {
+            let entry = ring.shared.entry::<u64>(FIRST.wrapping_add(count));
+            // SAFETY: it lies in the mapping, and nobody else has it.
+            assert_eq!(unsafe { entry.read() }, number);
+        }
+        taken(&ring, 6);
+        assert!(ring.is_taken());
+        for (flags, expected) in [(0, false), (NEED_WAKEUP, true)] {
+            ring.shared.word(128).store(flags, Ordering::Relaxed);
+            assert_eq!(ring.needs_wakeup(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_taken_once_and_in_order() {
+        let mut ring = Consumer::<u64> {
+            shared: shared(),
+            count: FIRST,
+            there: FIRST,
+            kind: PhantomData,
+        };
+        for number in 0..10 {
+            assert!(!ring.is_waiting() && ring.front().is_none());
+            let count = FIRST.wrapping_add(number);
+            // SAFETY: it lies in the mapping, and nobody else has it.
+            unsafe { ring.shared.entry::<u64>(count).write(number.into()) };
+            let producer = ring.shared.word(0);
+            producer.store(count.wrapping_add(1), Ordering::Release);
+            assert!(ring.is_waiting());
+            assert_eq!(ring.front(), Some(number.into()));
+            assert_eq!(ring.front(), Some(number.into()), "it stays there");
+            ring.release();
+            let told = |ring: &Consumer<u64>| ring.shared.word(64).load(Ordering::Relaxed);
+            assert_eq!(told(&ring), count);
+            ring.publish();
+            assert_eq!(told(&ring), count.wrapping_add(1));
+        }
+    }
+}
