@@ -297,6 +297,8 @@ enum Refused {
     TtlExceeded,
     /// It is for another host, and no route is for that.
     NoRoute,
+    /// It is for another host, which is not where its address says.
+    NoHost,
     /// It is for another host, and longer than this, which is what the way on carries.
     TooLong(u16),
 }
@@ -317,6 +319,7 @@ impl Refused {
         match datagram.refusal {
             Refusal::TTL_EXCEEDED => Some(Refused::TtlExceeded),
             Refusal::NO_ROUTE => Some(Refused::NoRoute),
+            Refusal::NO_HOST => Some(Refused::NoHost),
             Refusal::TOO_LONG => Some(Refused::TooLong(datagram.path_mtu)),
             _ => None,
         }
@@ -342,6 +345,7 @@ impl Refused {
                 Counted::TimeExceededSent,
             ),
             Refused::NoRoute => (unreachable(unreachable::NETWORK), Counted::UnreachableSent),
+            Refused::NoHost => (unreachable(unreachable::HOST), Counted::UnreachableSent),
             // RFC 1191 §4.
             Refused::TooLong(next_hop_mtu) => (
                 Icmpv4::Unreachable {

@@ -74,12 +74,14 @@ counters! {
         NotOurs: "not_ours",
         /// Packets for other hosts that went on.
         Forwarded: "forwarded",
-        /// For another host: to no address that packets leave a host for (RFC 1812 §5.3.7).
+        /// For another host: to no address that packets leave a host for (RFC 1812 §5.3.7), or from or to one that is of a link (RFC 3927 §7).
         ForwardMartian: "forward_martian",
         /// For another host, and no hop left (RFC 1812 §5.3.1).
         TtlExceeded: "ttl_exceeded",
         /// For another host, and no route is for it.
         ForwardNoRoute: "forward_no_route",
+        /// For another host: on the network of the link that it came by, on whose other end it is not (RFC 6164 §5.1).
+        ForwardNoHost: "forward_no_host",
         /// For another host: longer than the way on carries, and not to be fragmented.
         ForwardTooLong: "forward_too_long",
         /// For a group of hosts that this one is not in.

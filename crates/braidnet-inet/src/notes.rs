@@ -47,6 +47,8 @@ impl Refusal {
     pub const NO_ROUTE: u8 = 2;
     /// It is longer than the way on carries, and not to be fragmented.
     pub const TOO_LONG: u8 = 3;
+    /// It is for the network of the link that it came by, and not for whoever is on the other end.
+    pub const NO_HOST: u8 = 4;
 }
 
 impl Datagram {

@@ -370,7 +370,7 @@ mod tests {
         ),
         (
             "ip",
-            "above_mtu bad_destination bad_source empty forward_martian forward_no_route forward_too_long group_frame ipv6_not_yet multicast_not_joined no_buffer no_route not_data not_ours source_is_ours to_ourselves ttl_exceeded unknown_protocol",
+            "above_mtu bad_destination bad_source empty forward_martian forward_no_host forward_no_route forward_too_long group_frame ipv6_not_yet multicast_not_joined no_buffer no_route not_data not_ours source_is_ours to_ourselves ttl_exceeded unknown_protocol",
         ),
         (
             "link",

@@ -104,6 +104,13 @@ fn hosts_reach_each_other_and_hear_why_not() {
         text.contains("From 10.77.0.2") && text.contains("Net Unreachable"),
         "{text}"
     );
+    // Nobody's on the link itself: it does not go back.
+    let (answered, text) = ping(&hosts.left, &["10.77.0.9"]);
+    assert!(!answered, "{text}");
+    assert!(
+        text.contains("From 10.77.0.2") && text.contains("Host Unreachable"),
+        "{text}"
+    );
     // Longer than the right link carries: told of, or cut.
     let long = ["-s", "1450", RIGHT];
     let (answered, text) = ping(&hosts.left, &[&["-M", "do"], &long[..]].concat());
@@ -119,6 +126,7 @@ fn hosts_reach_each_other_and_hear_why_not() {
     for counter in [
         "ip.ttl_exceeded",
         "ip.forward_no_route",
+        "ip.forward_no_host",
         "ip.forward_too_long",
     ] {
         assert!(

@@ -39,7 +39,7 @@ impl Ip {
         if let Err(reason) = self.check_source(&header.source) {
             return Verdict::drop(reason);
         }
-        if !may_be_forwarded(&header.destination) {
+        if !may_be_forwarded(header) {
             return Verdict::drop(Counted::ForwardMartian);
         }
         let is_train = message.segment_bytes() != 0;
@@ -50,9 +50,13 @@ impl Ip {
         if header.ttl <= 1 {
             return refuse(header, message, Refusal::TTL_EXCEEDED, 0, cx);
         }
-        let Some(Way { device, .. }) = self.interface.way(header.destination) else {
+        let Some(Way { hop, device }) = self.interface.way(header.destination) else {
             return refuse(header, message, Refusal::NO_ROUTE, 0, cx);
         };
+        // The other end has sent it here, so it is not that; it would come back until no hop is left (RFC 6164 §5.1, RFC 4443 §3.1).
+        if device == message.device() && hop == header.destination {
+            return refuse(header, message, Refusal::NO_HOST, 0, cx);
+        }
         let mtu = self.interface.mtu_of(device);
         // No segment of a train is longer than the first.
         let longest = if is_train {
@@ -76,11 +80,14 @@ impl Ip {
     }
 }
 
-/// Whether packets for an address leave a host at all (RFC 1812 §5.3.7, §4.2.2.11): not those of no host, of the host itself, and of the class that nobody has.
-/// What is for groups and for all hosts of a network here never gets here.
-fn may_be_forwarded(destination: &Address) -> bool {
-    let first = destination.as_v4().map(|[first, ..]| first);
+/// Whether packets between two addresses leave a host at all (RFC 1812 §5.3.7, §4.2.2.11): not those to no host, to the host itself, and to the class that nobody has,
+/// nor those from or to an address of one link (RFC 3927 §2.7, §7). What is for groups and for all hosts of a network here never gets here.
+fn may_be_forwarded(header: &Ipv4Header) -> bool {
+    let is_of_a_link = |address: &Address| matches!(address.as_v4(), Some([169, 254, ..]));
+    let first = header.destination.as_v4().map(|[first, ..]| first);
     !matches!(first, None | Some(0 | 127 | 224..=255))
+        && !is_of_a_link(&header.source)
+        && !is_of_a_link(&header.destination)
 }
 
 /// Takes a hop off a packet, and says of its checksum what a device that sends it must know. False if there is no buffer for its header.
@@ -140,6 +147,7 @@ fn refuse(
     let counted = match why {
         Refusal::TTL_EXCEEDED => Counted::TtlExceeded,
         Refusal::TOO_LONG => Counted::ForwardTooLong,
+        Refusal::NO_HOST => Counted::ForwardNoHost,
         _ => Counted::ForwardNoRoute,
     };
     // Of a datagram in fragments its sender hears by the first (RFC 1812 §4.3.2.7).

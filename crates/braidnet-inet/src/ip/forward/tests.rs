@@ -52,9 +52,16 @@ fn a_hop_later(packet: &[u8]) -> Vec<u8> {
     changed(packet.to_vec(), |packet| packet[8] -= 1)
 }
 
+/// The packet, come by the right device where it is from there, else by the left one.
+fn coming(stack: &mut Stack, packet: &[u8]) -> Message {
+    let mut message = stack.message(&[packet]);
+    message.set_device(packet[12..15].eq(&[10, 2, 0]).into());
+    message
+}
+
 /// What leaves, each with the device that it leaves by.
 fn leaving(stack: &mut Stack, packet: &[u8]) -> Vec<(u8, Vec<u8>)> {
-    let message = stack.message(&[packet]);
+    let message = coming(stack, packet);
     stack.receive_for_devices(message)
 }
 
@@ -69,8 +76,8 @@ fn what_is_for_others_goes_on_by_its_route_and_nothing_else_of_it_changes() {
         ),
         ("back", ipv4(RIGHT, LEFT, 6, &[7; 40]), 0),
         (
-            "by where it came",
-            ipv4(RIGHT, Address::v4([10, 2, 0, 9]), 6, b"x"),
+            "by where it came, to a gateway",
+            ipv4(RIGHT, Address::v4([10, 9, 1, 1]), 6, b"x"),
             1,
         ),
         (
@@ -113,7 +120,7 @@ fn what_is_for_others_goes_on_by_its_route_and_nothing_else_of_it_changes() {
         let sent = leaving(&mut stack, &[&packet[..], &[0; 9]].concat());
         assert_eq!(sent, [(device, a_hop_later(&packet))], "{what}, padded");
         // Nor does one that others read change.
-        let message = stack.message(&[&packet]);
+        let message = coming(&mut stack, &packet);
         let other = message.share(stack.pool()).unwrap();
         let sent = stack.receive_for_devices(message);
         assert_eq!(sent, [(device, a_hop_later(&packet))], "{what}, shared");
@@ -147,6 +154,12 @@ fn what_is_not_to_go_on_is_dropped_by_name_and_nobody_is_told() {
         ("to loopback", to([127, 0, 0, 1]), "ip.forward_martian"),
         ("to nobody", to([0, 0, 0, 1]), "ip.forward_martian"),
         ("to class E", to([240, 0, 0, 1]), "ip.forward_martian"),
+        ("to a link", to([169, 254, 1, 1]), "ip.forward_martian"),
+        (
+            "from a link",
+            from(Address::v4([169, 254, 1, 1])),
+            "ip.forward_martian",
+        ),
         ("to a group", to([224, 0, 0, 5]), "ip.multicast_not_joined"),
         (
             "a later fragment without a hop",
@@ -160,6 +173,11 @@ fn what_is_not_to_go_on_is_dropped_by_name_and_nobody_is_told() {
             "a later fragment without a route",
             changed(to([192, 0, 2, 1]), |p| p[7] = 9),
             "ip.forward_no_route",
+        ),
+        (
+            "a later fragment for where it came from",
+            changed(to([10, 1, 0, 9]), |p| p[7] = 9),
+            "ip.forward_no_host",
         ),
     ];
     for (what, packet, counter) in rows {
@@ -204,6 +222,11 @@ fn its_sender_is_told_what_cannot_go_on() {
             "no route",
             ipv4(LEFT, nowhere, UDP, b"payload!"),
             ("forward_no_route", 3, unreachable::NETWORK, 0),
+        ),
+        (
+            "nobody's on its own link",
+            ipv4(LEFT, Address::v4([10, 1, 0, 9]), UDP, b"payload!"),
+            ("forward_no_host", 3, unreachable::HOST, 0),
         ),
         (
             "too long",
@@ -313,6 +336,7 @@ fn checksums_that_others_see_to_are_seen_to() {
             p[16..20].copy_from_slice(&[10, 1, 0, 9])
         });
         let mut message = stack.message(&[&back]);
+        message.set_device(1);
         message.set_checksum(checksum);
         let sent = stack.receive_as_they_are(message);
         let expected = match checksum {
