@@ -35,8 +35,11 @@ pub enum DropReason {
     DeviceGone,
     /// The system refused the packet for a reason that has no name here.
     TransmitRefused,
-    /// As many packets as may be wait for room in the socket, or the interface's own queue has none: the peer does not read as fast as this side sends.
+    /// As many packets as may be wait for room in the socket, or the queue of the interface, or of one of [several](crate::several) devices, has none: the peer does
+    /// not read as fast as this side sends.
     TransmitFull,
+    /// What was to leave has the number of none of [several](crate::several) devices.
+    TransmitNoDevice,
     /// An [impairment](crate::impair) lost it, by itself.
     ImpairedLost,
     /// An impairment lost it in a burst.
@@ -51,7 +54,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 20] = [
+    pub const ALL: [DropReason; 21] = [
         DropReason::ReceiveOversize,
         DropReason::ReceiveOffloadMalformed,
         DropReason::ReceiveNoBuffer,
@@ -67,6 +70,7 @@ impl DropReason {
         DropReason::DeviceGone,
         DropReason::TransmitRefused,
         DropReason::TransmitFull,
+        DropReason::TransmitNoDevice,
         DropReason::ImpairedLost,
         DropReason::ImpairedLostInBurst,
         DropReason::ImpairedQueueFull,
@@ -92,6 +96,7 @@ impl DropReason {
             DropReason::DeviceGone => "device-gone",
             DropReason::TransmitRefused => "transmit-refused",
             DropReason::TransmitFull => "transmit-full",
+            DropReason::TransmitNoDevice => "transmit-no-device",
             DropReason::ImpairedLost => "impaired-lost",
             DropReason::ImpairedLostInBurst => "impaired-lost-in-burst",
             DropReason::ImpairedQueueFull => "impaired-queue-full",

@@ -8,6 +8,8 @@
 //! [`Several::apart`] gives each member queue pairs of its own to receive by, one member's behind the other's: each device has
 //! processors of its own then, and all of them still send by every device.
 //!
+//! What a device has no room for is dropped ([`DropReason::TransmitFull`](crate::DropReason::TransmitFull)), so that one whose reader stalls keeps nobody from the others.
+//!
 //! Who waits for a pair waits for all that it takes from: one epoll(7) descriptor is readable where one of theirs is. A member that is gone is waited for no
 //! more; the pair is gone when all that it takes from are. One device by itself is as it would be without all that.
 

@@ -107,6 +107,25 @@ fn what_is_sent_leaves_by_its_route_and_from_there() {
     );
 }
 
+#[test]
+fn one_whose_reader_stalls_keeps_nobody_from_the_others() {
+    let (left, far_left) = wire(1500, 1);
+    let (right, far_right) = memory::wire(Capabilities::ip(1500), 4);
+    let mut stack = Stack::new(&config(), Several::of(left).and(right)).unwrap();
+    let [mut one, _stalls] = far([far_left, far_right]);
+    stack.listen(PORT, 16).unwrap();
+    stack.bind(PORT).unwrap();
+    for _ in 0..10 {
+        let to = (FAR[1], PORT).into();
+        stack.send_to(PORT, to, b"for whom nobody reads").unwrap();
+    }
+    let now = Instant::from_millis(5);
+    stack.turn(now);
+    let call = one.connect((OURS[0], PORT).into()).unwrap();
+    settle(&mut [&mut stack, &mut one], now);
+    assert_eq!(events(&mut one), [Event::Connected(call)]);
+}
+
 /// Sends back what it receives.
 struct Echo;
 

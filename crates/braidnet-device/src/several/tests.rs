@@ -1,7 +1,7 @@
 //! What several devices bring, where packets leave, who is waited for.
 
 use super::*;
-use crate::memory;
+use crate::{Counters, DropReason, memory};
 use braidnet_message::{Arena, Pool, Run};
 
 fn pool() -> Pool {
@@ -88,17 +88,57 @@ fn a_device_that_is_full_holds_up_no_other() {
     let mut pool = pool();
     let (near, mut far) = wires(&[1, 1], 2);
     let mut pair = Box::new(joined(near)).open().unwrap().remove(0);
-    let mut run: Run = [0, 0, 0, 1, 0, 1]
-        .iter()
-        .zip(0..)
-        .map(|(device, number)| packet(&mut pool, number, *device))
-        .collect();
-    pair.transmitter.transmit(&mut run);
-    assert_eq!(seen(&run), [(2, 0), (4, 0)]);
     let mut came = Run::new();
-    far[0][0].receiver.receive(&mut pool, &mut came, 1);
-    pair.transmitter.transmit(&mut run);
-    assert_eq!(seen(&run), [(4, 0)]);
+    // To where each goes, how many find no room, and what comes by the first device and by the second before the next.
+    for (devices, full, first, second) in [
+        (&[0, 0, 0, 1, 0, 1][..], 2, 0, &[3, 5][..]),
+        (&[0, 0], 2, 1, &[]),
+        (&[0, 1, 0], 1, 2, &[1]),
+        (&[0, 0], 0, 2, &[]),
+    ] {
+        let before = pair.transmitter.counters();
+        let mut run: Run = (0..)
+            .zip(devices)
+            .map(|(number, device)| packet(&mut pool, number, *device))
+            .collect();
+        pair.transmitter.transmit(&mut run);
+        assert!(run.is_empty(), "{devices:?}");
+        let after = pair.transmitter.counters();
+        let dropped = |counters: &Counters| counters.dropped(DropReason::TransmitFull);
+        assert_eq!(dropped(&after) - dropped(&before), full, "{devices:?}");
+        let sent = devices.len() as u64 - full;
+        assert_eq!(after.packets - before.packets, sent, "{devices:?}");
+        for (far, max) in far.iter_mut().zip([first, 64]) {
+            came.clear();
+            far[0].receiver.receive(&mut pool, &mut came, max);
+        }
+        let numbers = seen(&came).into_iter().map(|(number, _)| number);
+        assert!(numbers.eq(second.iter().copied()), "{devices:?}");
+    }
+}
+
+#[test]
+fn what_is_for_no_device_is_dropped_by_name() {
+    let mut pool = pool();
+    let (near, mut far) = wires(&[1, 1], 64);
+    let mut pair = Box::new(joined(near)).open().unwrap().remove(0);
+    for (devices, none, sent) in [(&[2][..], 1, [0, 0]), (&[0, 255, 1, 2], 2, [1, 1])] {
+        let before = pair.transmitter.counters();
+        let mut run: Run = devices
+            .iter()
+            .map(|device| packet(&mut pool, 7, *device))
+            .collect();
+        pair.transmitter.transmit(&mut run);
+        assert!(run.is_empty(), "{devices:?}");
+        let after = pair.transmitter.counters();
+        let dropped = |counters: &Counters| counters.dropped(DropReason::TransmitNoDevice);
+        assert_eq!(dropped(&after) - dropped(&before), none, "{devices:?}");
+        for (far, sent) in far.iter_mut().zip(sent) {
+            let mut came = Run::new();
+            far[0].receiver.receive(&mut pool, &mut came, 64);
+            assert_eq!(came.len(), sent, "{devices:?}");
+        }
+    }
 }
 
 #[test]

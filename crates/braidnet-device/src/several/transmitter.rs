@@ -1,13 +1,15 @@
 //! Sending by several devices.
 
-use crate::{Counters, DeviceError, Transmitter};
-use braidnet_message::Run;
+use crate::{Counters, DeviceError, DropReason, Transmitter};
+use braidnet_message::{Message, Run};
 use std::os::fd::BorrowedFd;
 
 /// A way out of each of several devices.
 pub(super) struct SeveralTransmitter {
     /// By number.
     members: Vec<Member>,
+    /// What left by none.
+    counters: Counters,
 }
 
 struct Member {
@@ -25,12 +27,13 @@ impl SeveralTransmitter {
         });
         SeveralTransmitter {
             members: members.collect(),
+            counters: Counters::default(),
         }
     }
 }
 
 impl Transmitter for SeveralTransmitter {
-    /// What one device cannot take holds up no other: packets keep their order among those that leave by the same one.
+    /// Takes everything. What one device has no room for is dropped: left here, it would keep whoever has it from receiving from all.
     fn transmit(&mut self, run: &mut Run) {
         let Some(first) = run.as_slice().first().map(|message| message.device()) else {
             return;
@@ -38,18 +41,22 @@ impl Transmitter for SeveralTransmitter {
         if let Some(member) = self.members.get_mut(usize::from(first))
             && run.iter().all(|message| message.device() == first)
         {
-            return member.transmitter.transmit(run);
+            member.transmitter.transmit(run);
+            return drop_rest(run, &mut self.counters);
         }
-        let last = self.members.len() - 1;
         for message in run.drain() {
-            debug_assert!(usize::from(message.device()) <= last, "no such device");
-            let device = usize::from(message.device()).min(last);
-            self.members[device].run.push(message);
+            match self.members.get_mut(usize::from(message.device())) {
+                Some(member) => member.run.push(message),
+                None => {
+                    let packets = message.segments() as u64;
+                    (self.counters).count_drops(DropReason::TransmitNoDevice, packets);
+                }
+            }
         }
         for member in &mut self.members {
             if !member.run.is_empty() {
                 member.transmitter.transmit(&mut member.run);
-                run.append(&mut member.run);
+                drop_rest(&mut member.run, &mut self.counters);
             }
         }
     }
@@ -60,16 +67,25 @@ impl Transmitter for SeveralTransmitter {
         Ok(Box::new(SeveralTransmitter::new(members)))
     }
 
-    /// None: which of them is full changes, and whoever has packets left offers them again in its next turn.
+    /// None: nobody is ever left with packets to wait for it with.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     fn counters(&self) -> Counters {
-        let mut all = Counters::default();
+        let mut all = self.counters;
         for member in &self.members {
             all.add(&member.transmitter.counters());
         }
         all
+    }
+}
+
+/// Drops what a device had no room for.
+fn drop_rest(run: &mut Run, counters: &mut Counters) {
+    if !run.is_empty() {
+        let packets: usize = run.iter().map(Message::segments).sum();
+        counters.count_drops(DropReason::TransmitFull, packets as u64);
+        run.clear();
     }
 }
