@@ -185,7 +185,8 @@ impl Receiver for ImpairedReceiver {
     }
 
     fn alarm(&self) -> Option<Alarm> {
-        Some(self.way.alarm.clone())
+        let own = self.way.alarm.clone();
+        Alarm::soonest(self.inner.alarm().into_iter().chain([own]).collect())
     }
 
     fn is_gone(&self) -> bool {

@@ -89,6 +89,24 @@ fn numbers(receiver: &mut dyn Receiver, pool: &mut Pool) -> Vec<u32> {
 }
 
 #[test]
+fn what_a_device_inside_waits_for_counts_too() {
+    let impairment = |out: &str| {
+        let clock = || Instant::from_nanos(0);
+        Impairment::with_clock(&out.parse().unwrap(), &"none".parse().unwrap(), clock)
+    };
+    let (near, _far) = memory::wire(Capabilities::ip(1500), 64);
+    let inside = impairment("delay=5ms").around(near);
+    let device = impairment("none").around(inside);
+    let mut pair = Box::new(device).open().unwrap().remove(0);
+    let alarm = pair.receiver.alarm().unwrap();
+    assert_eq!(alarm.next(), None);
+    let mut pool = Pool::new(&Arena::new(1 << 20));
+    let packet = pool.copy_from_slice(0, b"inside").unwrap();
+    pair.transmitter.transmit(&mut Run::from_iter([packet]));
+    assert_eq!(alarm.next(), Some(Instant::from_nanos(5_000_000)));
+}
+
+#[test]
 fn both_directions_are_delayed_and_the_alarm_says_until_when() {
     let mut bench = Bench::new("delay=3ms", "delay=5ms");
     assert_eq!(bench.alarm(), None);
