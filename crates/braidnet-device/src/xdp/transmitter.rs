@@ -57,15 +57,18 @@ impl Sending {
         &self.alarm
     }
 
-    /// Offers the kernel once more what it has not taken; where the interface is why only if the time for that `is_due`.
+    /// Offers the kernel once more what it has not taken: if it wants to be asked, or the time for that `is_due`, as it is by and by where the interface is why.
     pub fn goes_on(&self, is_due: bool) {
         if !is_due && !self.is_left.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(mut way) = self.outward.try_lock()
-            && !way.outward.waiting.is_taken()
-        {
-            self.send(&mut way, true);
+        let Some(mut way) = self.outward.try_lock() else {
+            return;
+        };
+        if way.outward.waiting.is_taken() {
+            self.is_left.store(false, Ordering::Relaxed);
+        } else {
+            self.send(&mut way, is_due);
         }
     }
 
