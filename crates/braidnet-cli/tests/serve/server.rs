@@ -111,9 +111,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if !self.stopped {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+        if self.stopped {
+            return;
+        }
+        let _ = self.child.kill();
+        let status = self.child.wait();
+        if std::thread::panicking() {
+            let mut said = String::new();
+            let _ = self.out.read_to_string(&mut said);
+            if let Some(stderr) = &mut self.child.stderr {
+                let _ = stderr.read_to_string(&mut said);
+            }
+            eprintln!("the server, {status:?}: {said}");
         }
     }
 }

@@ -71,6 +71,9 @@ impl XdpReceiver {
         if !self.gone {
             self.sending.goes_on(is_due);
         }
+        if !self.inward.emptied.is_empty() {
+            self.inward.give_back();
+        }
         self.wake_kernel();
     }
 
@@ -115,11 +118,8 @@ impl Receiver for XdpReceiver {
                 None => self.counters.count_drop(DropReason::ReceiveOversize),
             }
             self.inward.filled.release();
-            let has_room = self
-                .inward
-                .free
-                .push(self.inward.frames.frame_of(filled.addr));
-            debug_assert!(has_room, "the ring is as long as there are frames");
+            let frame = self.inward.frames.frame_of(filled.addr);
+            self.inward.emptied.push(frame);
             looked_at += 1;
         }
         if looked_at == 0 {
@@ -127,7 +127,7 @@ impl Receiver for XdpReceiver {
             return 0;
         }
         self.inward.filled.publish();
-        self.inward.free.publish();
+        self.inward.give_back();
         self.wake_kernel();
         taken
     }

@@ -112,6 +112,16 @@ impl<T: Entry> Producer<T> {
         true
     }
 
+    /// Puts in as many of these as there is room for, the last one first.
+    pub fn take_from(&mut self, entries: &mut Vec<T>) {
+        while let Some(entry) = entries.pop() {
+            if !self.push(entry) {
+                entries.push(entry);
+                break;
+            }
+        }
+    }
+
     /// Tells the kernel of all that was put in.
     pub fn publish(&mut self) {
         let producer = self.shared.word(self.shared.producer);
@@ -246,6 +256,25 @@ mod tests {
             ring.shared.word(128).store(flags, Ordering::Relaxed);
             assert_eq!(ring.needs_wakeup(), expected);
         }
+    }
+
+    #[test]
+    fn what_has_no_room_waits_until_the_kernel_says_what_it_has_taken() {
+        let mut ring = Producer::<u64> {
+            shared: shared(),
+            count: FIRST,
+            taken: FIRST,
+            kind: PhantomData,
+        };
+        let mut frames = vec![0, 1, 2, 3, 4, 5];
+        ring.take_from(&mut frames);
+        assert_eq!(frames, [0, 1]);
+        ring.take_from(&mut frames);
+        assert_eq!(frames, [0, 1], "it is still full");
+        let taken = ring.shared.word(64);
+        taken.store(FIRST.wrapping_add(1), Ordering::Release);
+        ring.take_from(&mut frames);
+        assert_eq!(frames, [0]);
     }
 
     #[test]

@@ -45,6 +45,17 @@ pub struct Inward {
     pub frames: Frames,
     pub filled: Consumer<XdpDesc>,
     pub free: Producer<u64>,
+    /// Frames that were read, and for which the ring had no room.
+    pub emptied: Vec<u64>,
+}
+
+impl Inward {
+    /// Lets the kernel fill the frames again that were read. It says that it has filled some before it says that it has taken them out, so that for a moment there may be no room
+    /// for those that came by then: they wait.
+    pub fn give_back(&mut self) {
+        self.free.take_from(&mut self.emptied);
+        self.free.publish();
+    }
 }
 
 /// What leaves: frames that are to be sent, and those that were.
@@ -116,6 +127,7 @@ impl XdpSocket {
                 frames: inward,
                 filled,
                 free,
+                emptied: Vec::with_capacity(FRAMES as usize),
             },
             is_zero_copy,
         })
