@@ -2,15 +2,17 @@
 //!
 //! Every test has a network namespace of its own. As root on a machine with `/dev/net/tun` they run; elsewhere they print
 //! SKIPPED and why, and with `CI=true` in the environment they fail instead. Needs `ip`, `curl`,
-//! `ping` and `tshark`.
+//! `ping` and `tshark`; those in `interop` say which of `iperf3`, `nuttcp`, `socat`, `wrk` and `nginx` they miss.
 
 mod examples;
 mod fast_open;
 mod forwarding;
 mod impaired;
+mod interop;
 mod namespace;
 mod packet;
 mod passed;
+mod programs;
 mod qemu;
 mod queues;
 mod refusals;
