@@ -23,7 +23,8 @@ const CONNECTIONS: usize = 256;
 /// Bytes of each direction of one, besides what the sockets of both sides hold.
 const BUFFER: usize = 64 << 10;
 
-#[tokio::main]
+/// On one thread, beside the stack's own: so connections are passed on in the order in which they came, which some programs rely on.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let rules: Option<Vec<Rule>> = std::env::args().skip(1).map(|rule| parse(&rule)).collect();
     let Some(rules) = rules.filter(|rules| !rules.is_empty()) else {

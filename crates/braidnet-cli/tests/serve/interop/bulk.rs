@@ -17,11 +17,14 @@ fn iperf3_measures_through_the_stacks_sockets() {
     let Some((namespace, _proxy)) = proxied(test, &["iperf3"], &[INTO, OUT_OF]) else {
         return;
     };
-    let ways: [&[&str]; 4] = [&[], &["-R"], &["-P", "4"], &["--bidir"]];
+    let ways: [&[&str]; 3] = [&[], &["-R"], &["-P", "4"]];
     for way in ways {
         iperf3(&namespace, [STACK, "5201"], way);
         iperf3(&namespace, ["127.0.0.1", "5202"], way);
     }
+    // Which of two connections is for which way it tells by the order in which they come. Those that a stack opens at the same time
+    // may be established in any.
+    iperf3(&namespace, [STACK, "5201"], &["--bidir"]);
 }
 
 /// One run, of a second, against a server of its own.

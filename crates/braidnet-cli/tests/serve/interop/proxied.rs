@@ -87,8 +87,9 @@ fn a_reset_goes_through_and_who_does_not_read_holds_up_who_writes() {
         }
         // Nobody listens there.
         for way in [(STACK, 9), ("127.0.0.1", 10)] {
-            let mut refused = open(way);
-            let read = refused.read(&mut [0]).map_err(|error| error.kind());
+            let connected = TcpStream::connect(way);
+            let read = connected.and_then(|mut stream| stream.read(&mut [0]));
+            let read = read.map_err(|error| error.kind());
             assert_eq!(read, Err(ErrorKind::ConnectionReset), "{way:?}");
         }
     });
