@@ -391,6 +391,48 @@ fn requests_ahead_wait_their_turn_and_are_bounded() {
 }
 
 #[test]
+fn a_session_answers_so_many_requests_by_itself_and_leaves_the_next_to_a_thread() {
+    // ext4, XFS, Btrfs, F2FS: of others nobody knows whether they would wait.
+    let disks = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
+    for architecture in Architecture::UNDIVIDED {
+        let files = Files::new();
+        let mut world = World::of("at-once", architecture, 1500, 256 << 10, files.clone());
+        let directory = std::fs::File::open(&world.directory).unwrap();
+        let kind = rustix::fs::fstatfs(&directory).unwrap().f_type;
+        // Threads that have come and gone: what is left to them is done by whom the test turns.
+        drop(files.start(1, &world.server.jobs()).unwrap());
+        let name = |number| format!("{number:02}");
+        for number in 0..40 {
+            std::fs::write(world.directory.join(name(number)), name(number)).unwrap();
+        }
+        let request = |number| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", name(number));
+        let requests: String = (0..40).map(request).collect();
+        let connection = world.connect(80);
+        let sent = world.client.send(connection, requests.as_bytes()).unwrap();
+        assert_eq!(sent, requests.len());
+        for _ in 0..1000 {
+            world.now += Duration::from_micros(100);
+            world.client.turn(world.now);
+            world.server.turn(world.now, 256);
+        }
+        let mut buffer = vec![0; 1 << 16];
+        let heard = world.client.receive(connection, &mut buffer).unwrap_or(0);
+        let mut heard = buffer[..heard].to_vec();
+        let answers = String::from_utf8_lossy(&heard)
+            .matches("HTTP/1.1 200")
+            .count();
+        let expected = if disks.contains(&kind) { 1..=16 } else { 0..=0 };
+        assert!(expected.contains(&answers), "{answers}");
+
+        heard.extend(world.hear(connection, b"\r\n\r\n39"));
+        let text = String::from_utf8_lossy(&heard);
+        let bodies = text.split("\r\n\r\n").skip(1).map(|rest| &rest[..2]);
+        let expected: Vec<String> = (0..40).map(name).collect();
+        assert_eq!(bodies.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
 fn a_body_that_nobody_wants_is_read_over() {
     everywhere("body", |mut world| {
         let connection = world.connect(80);

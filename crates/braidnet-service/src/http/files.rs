@@ -5,20 +5,21 @@
 //! behind it, and always comes back, because the envelope was there before: even where the work panics, which costs that
 //! connection its response and nobody else anything.
 
+use super::DirectoryError;
+use super::answer::respond;
 use super::request::Request;
-use super::response::{Facts, Head, Status, content_type, decide, plain};
-use super::root::{Found, Missing, Root};
+use super::root::Root;
 use super::session::Http;
-use super::{DirectoryError, range::Selected};
 use braidnet::inet::HEADROOM;
 use braidnet::message::{Message, Pool};
 use braidnet::{Jobs, Ticket};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -53,7 +54,7 @@ impl Files {
         Ok(Http::new(Root::open(path.as_ref())?, self.queue.clone()))
     }
 
-    /// A reader for the server of `jobs`, for a caller who turns it.
+    /// A reader for the server of `jobs`, for a caller who turns it: nothing is looked for or read but by that.
     pub fn reader(&self, jobs: &Jobs) -> FileReader {
         FileReader {
             queue: self.queue.clone(),
@@ -64,7 +65,8 @@ impl Files {
         }
     }
 
-    /// Starts `threads` (at least one) threads that read for the server of `jobs`. Until then requests wait.
+    /// Starts `threads` (at least one) threads that read for the server of `jobs`. Until then requests wait. From then on the stack's processors answer
+    /// by themselves what need not be waited for.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -81,6 +83,7 @@ impl Files {
                 .spawn(move || reader.work())?;
             started.threads.push(thread);
         }
+        self.queue.has_threads.store(true, Ordering::Relaxed);
         Ok(started)
     }
 }
@@ -122,6 +125,8 @@ pub(super) enum Work {
         request: Box<Request>,
         keep_alive: bool,
     },
+    /// Send this head, and read the first bytes of a file that has been opened.
+    Answer(Vec<u8>, Transfer),
     /// Read on.
     Read(Transfer),
 }
@@ -138,6 +143,23 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
+    /// The bytes of `file` from `offset` to `end`.
+    pub(super) fn new(file: OwnedFd, offset: u64, end: u64) -> Transfer {
+        Transfer { file, offset, end }
+    }
+
+    /// Fills `to` with the next bytes, if the system has all of them in memory and nothing of them has to be waited for; whether it did.
+    pub(super) fn read_cached(&self, to: &mut [u8]) -> bool {
+        let wanted = to.len();
+        let read = rustix::io::preadv2(
+            &self.file,
+            &mut [IoSliceMut::new(to)],
+            self.offset,
+            ReadWriteFlags::NOWAIT,
+        );
+        read == Ok(wanted)
+    }
+
     /// Bytes that are still to be read.
     pub(super) fn left(&self) -> u64 {
         self.end - self.offset
@@ -155,6 +177,8 @@ pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     more: Condvar,
     clock: fn() -> SystemTime,
+    /// Threads carry errands out, and not a caller in his own time.
+    has_threads: AtomicBool,
 }
 
 impl Default for Queue {
@@ -163,6 +187,7 @@ impl Default for Queue {
             waiting: Mutex::default(),
             more: Condvar::new(),
             clock: SystemTime::now,
+            has_threads: AtomicBool::new(false),
         }
     }
 }
@@ -221,6 +246,11 @@ impl Queue {
     /// The time of day.
     pub(super) fn now(&self) -> SystemTime {
         (self.clock)()
+    }
+
+    /// Whether a session may answer by itself.
+    pub(super) fn has_threads(&self) -> bool {
+        self.has_threads.load(Ordering::Relaxed)
     }
 
     fn is_closed(&self) -> bool {
@@ -324,6 +354,10 @@ impl Desk<'_> {
                 self.write(&head)?;
                 transfer
             }
+            Work::Answer(head, transfer) => {
+                self.write(&head)?;
+                Some(transfer)
+            }
         };
         match transfer {
             Some(transfer) => self.read(transfer, max),
@@ -405,118 +439,9 @@ impl Segments {
     }
 }
 
-/// The head of the response to a request, and what of a file comes behind it.
-fn respond(
-    root: &Root,
-    request: &Request,
-    keep_alive: bool,
-    now: SystemTime,
-) -> (Vec<u8>, Option<Transfer>) {
-    let found = match root.find(&request.path, request.names_directory) {
-        Ok(found) => found,
-        Err(Missing::NotFound) => {
-            return (
-                plain(Status::NotFound, now, keep_alive, Some(request)),
-                None,
-            );
-        }
-        Err(Missing::Failed) => {
-            let status = Status::InternalServerError;
-            return (plain(status, now, keep_alive, Some(request)), None);
-        }
-        Err(Missing::Directory) => {
-            let head = Head::new(Status::MovedPermanently, now)
-                .field(
-                    "Location",
-                    format_args!("/{}/", percent_encode(&request.path)),
-                )
-                .field("Content-Length", 0)
-                .connection(keep_alive, request.old);
-            return (head.finish(), None);
-        }
-    };
-    respond_with(found, request, keep_alive, now)
-}
-
-fn respond_with(
-    found: Found,
-    request: &Request,
-    keep_alive: bool,
-    now: SystemTime,
-) -> (Vec<u8>, Option<Transfer>) {
-    let facts = Facts::new(found.len, found.modified, now);
-    let (status, selected) = decide(request, facts);
-    let head = Head::new(status, now).connection(keep_alive, request.old);
-    let head = match status {
-        Status::Ok | Status::PartialContent | Status::NotModified => head
-            .field("Accept-Ranges", "bytes")
-            .date("Last-Modified", facts.modified),
-        _ => head,
-    };
-    let (offset, end) = match selected {
-        Selected::Whole => (0, facts.len),
-        Selected::Part(first, end) => (first, end),
-        Selected::Unsatisfiable => (0, 0),
-    };
-    let head = match status {
-        Status::PartialContent => head.field(
-            "Content-Range",
-            format_args!("bytes {offset}-{}/{}", end - 1, facts.len),
-        ),
-        // RFC 9110 §15.5.17.
-        Status::RangeNotSatisfiable => {
-            head.field("Content-Range", format_args!("bytes */{}", facts.len))
-        }
-        _ => head,
-    };
-    let head = match status {
-        // RFC 9110 §15.4.5: no body, and no length but that of a 200.
-        Status::NotModified => head,
-        Status::Ok | Status::PartialContent => head
-            .field(
-                "Content-Type",
-                content_type(&request.path, request.names_directory),
-            )
-            .field("Content-Length", end - offset),
-        _ => head.field("Content-Length", 0),
-    };
-    let has_body = !request.head_only && end > offset;
-    let transfer = has_body.then_some(Transfer {
-        file: found.file,
-        offset,
-        end,
-    });
-    (head.finish(), transfer)
-}
-
-/// A path as a URI writes it (RFC 3986 §3.3).
-fn percent_encode(path: &[u8]) -> String {
-    let mut encoded = String::with_capacity(path.len());
-    for &byte in path {
-        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                encoded.push(
-                    char::from_digit(digit.into(), 16)
-                        .unwrap_or('0')
-                        .to_ascii_uppercase(),
-                );
-            }
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_written_so_that_they_read_the_same() {
-        assert_eq!(percent_encode(b"a b/\xc3\xbc?#%"), "a%20b/%C3%BC%3F%23%25");
-    }
 
     #[test]
     fn segments_are_full_but_the_last_and_summed() {

@@ -3,7 +3,8 @@
 //! GET and HEAD, with keep-alive, pipelining, single ranges and conditions on dates. The data path parses requests and
 //! sends segments; everything that may wait (opening, looking up, reading a file) is done by a few file threads, which
 //! read into the stack's own buffers, sum what they copy, and hand segments back. A connection has one such errand out at
-//! a time, and never for more than it has room to send.
+//! a time, and never for more than it has room to send. What need not be waited for, as a small file that the system has in memory, is answered
+//! without them.
 //!
 //! ```no_run
 //! use braidnet::{ServerBuilder, StackConfig};
@@ -35,6 +36,8 @@
 //!
 //! There are no entity tags: conditions on them are answered as RFC 9110 §13.1 says for a resource without.
 
+mod answer;
+mod at_once;
 mod files;
 mod range;
 pub mod request;

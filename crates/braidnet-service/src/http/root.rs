@@ -28,7 +28,18 @@ pub enum DirectoryError {
 #[derive(Debug)]
 pub(super) struct Root {
     directory: OwnedFd,
+    /// It is on a file system of which [`LOCAL`] knows.
+    is_local: bool,
 }
+
+/// File systems on disks, which open, look at and close a file whose path is in memory without asking another machine or process, and read without
+/// waiting where that is asked for (linux/magic.h).
+const LOCAL: [i64; 4] = [
+    0xef53,      // ext2, ext3 and ext4
+    0x5846_5342, // XFS
+    0x9123_683e, // Btrfs
+    0xf2f5_2010, // F2FS
+];
 
 /// An open file.
 #[derive(Debug)]
@@ -63,7 +74,11 @@ impl Root {
                 path: path.to_path_buf(),
                 source: error.into(),
             })?;
-        let root = Root { directory };
+        let kind = rustix::fs::fstatfs(&directory).map(|system| system.f_type);
+        let root = Root {
+            directory,
+            is_local: kind.is_ok_and(|kind| LOCAL.contains(&kind)),
+        };
         match root.open_beneath(b".") {
             Ok(_) => Ok(root),
             Err(Errno::NOSYS | Errno::PERM) => Err(DirectoryError::NoOpenat2),
@@ -76,30 +91,21 @@ impl Root {
 
     /// The file at `path`, or the index of the directory there.
     pub(super) fn find(&self, path: &[u8], names_directory: bool) -> Result<Found, Missing> {
+        if names_directory {
+            return self.index_of(path);
+        }
         let here = if path.is_empty() { b"." } else { path };
         let file = self.open_beneath(here).map_err(missing)?;
         let stat = fstat(&file).map_err(missing)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile if !names_directory => Ok(Found::new(file, &stat)),
-            FileType::Directory => {
-                let found = self.index_of(path)?;
-                if names_directory {
-                    Ok(found)
-                } else {
-                    Err(Missing::Directory)
-                }
-            }
+            FileType::RegularFile => Ok(Found::new(file, &stat)),
+            FileType::Directory => self.index_of(path).and(Err(Missing::Directory)),
             _ => Err(Missing::NotFound),
         }
     }
 
     fn index_of(&self, path: &[u8]) -> Result<Found, Missing> {
-        let index = if path.is_empty() {
-            INDEX.to_vec()
-        } else {
-            [path, b"/", INDEX].concat()
-        };
-        let file = self.open_beneath(&index).map_err(missing)?;
+        let file = self.open_beneath(&index(path)).map_err(missing)?;
         let stat = fstat(&file).map_err(missing)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Found::new(file, &stat)),
@@ -107,19 +113,56 @@ impl Root {
         }
     }
 
+    /// The same as [`find`](Root::find) where that is a file and nothing has to be waited for. `None` says nothing about what is there.
+    pub(super) fn find_cached(&self, path: &[u8], names_directory: bool) -> Option<Found> {
+        if !self.is_local {
+            return None;
+        }
+        // Another mount may be of another kind.
+        let resolve = BENEATH | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        let opened = match names_directory {
+            true => self.open_as(&index(path), resolve),
+            false => self.open_as(path, resolve),
+        };
+        let file = opened.ok()?;
+        let stat = fstat(&file).ok()?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_file.then(|| Found::new(file, &stat))
+    }
+
+    /// Whether [`find_cached`](Root::find_cached) ever finds anything.
+    #[cfg(test)]
+    pub(super) fn is_local(&self) -> bool {
+        self.is_local
+    }
+
     /// Opens what lies beneath the directory, following only links that stay there. A pipe or a device is opened without
     /// waiting for its other end.
     fn open_beneath(&self, path: &[u8]) -> rustix::io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let mut result = Err(Errno::AGAIN);
         for _ in 0..RETRIES {
-            result = openat2(&self.directory, path, flags, Mode::empty(), resolve);
+            result = self.open_as(path, BENEATH);
             if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
                 break;
             }
         }
         result
+    }
+
+    fn open_as(&self, path: &[u8], resolve: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        openat2(&self.directory, path, flags, Mode::empty(), resolve)
+    }
+}
+
+/// Only links are followed that stay in the directory.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// The index of the directory at `path`.
+fn index(path: &[u8]) -> Vec<u8> {
+    match path {
+        [] => INDEX.to_vec(),
+        _ => [path, b"/", INDEX].concat(),
     }
 }
 

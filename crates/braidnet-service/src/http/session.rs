@@ -1,5 +1,6 @@
 //! One connection's conversation.
 
+use super::at_once::{Answer, answer};
 use super::files::{Errand, FAILED, Queue, Returns, Transfer, Work};
 use super::request::{Parsed, Request, parse};
 use super::response::{Status, plain};
@@ -40,6 +41,7 @@ impl Service for Http {
             ended: false,
             stopping: false,
             outgoing: VecDeque::new(),
+            at_once: 0,
             transfer: None,
             returns: Returns::default(),
             progress: Instant::ZERO,
@@ -64,6 +66,8 @@ struct Conversation {
     stopping: bool,
     /// Segments that there was no space for.
     outgoing: VecDeque<Message>,
+    /// Requests that were answered by the session itself since it was called.
+    at_once: usize,
     /// What of the file is still to be read.
     transfer: Option<Transfer>,
     returns: Returns,
@@ -87,9 +91,13 @@ enum Phase {
 /// Bytes of a file that one errand reads at most.
 const ERRAND_BYTES: u64 = 128 << 10;
 
+/// Requests that a session answers by itself before it leaves one to a thread, and lets others have their turn meanwhile.
+const AT_ONCE: usize = 16;
+
 impl Conversation {
     /// Carries the conversation as far as it goes now.
     fn advance(&mut self, io: &mut Io<'_, '_>) {
+        self.at_once = 0;
         loop {
             self.send_outgoing(io);
             let went_on = match self.phase {
@@ -177,12 +185,43 @@ impl Conversation {
         self.keep_alive = request.keep_alive && !self.stopping;
         self.progress = io.now();
         io.wake_at(io.now() + STALL_TIME);
-        let work = Work::Open {
-            root: self.root.clone(),
-            request,
-            keep_alive: self.keep_alive,
+        let work = match self.answer(&request, io) {
+            Some(Answer::Whole(response)) if self.put(&response, io) => {
+                self.phase = Phase::Sending;
+                return;
+            }
+            Some(Answer::Begun(head, transfer)) => Work::Answer(head, transfer),
+            // Or there is no memory for it, for which a thread can wait.
+            _ => Work::Open {
+                root: self.root.clone(),
+                request,
+                keep_alive: self.keep_alive,
+            },
         };
         self.send_out(work, io);
+    }
+
+    /// Answers by itself, as far as that goes.
+    fn answer(&mut self, request: &Request, io: &mut Io<'_, '_>) -> Option<Answer> {
+        if self.at_once == AT_ONCE || !self.queue.has_threads() {
+            return None;
+        }
+        self.at_once += 1;
+        let now = self.queue.now();
+        answer(&self.root, request, self.keep_alive, io.space(), now)
+    }
+
+    /// Puts a response where there is nothing else to be sent: whole, or nothing of it if there is no memory. False then.
+    fn put(&mut self, response: &[u8], io: &mut Io<'_, '_>) -> bool {
+        for piece in response.chunks(io.mss()) {
+            let Some(mut message) = io.allocate(piece.len()) else {
+                self.outgoing.clear();
+                return false;
+            };
+            message.extend_from_slice_summed(piece);
+            self.outgoing.push_back(message);
+        }
+        true
     }
 
     /// Reads on, or goes on to the next request; false if that has to wait.
@@ -234,14 +273,8 @@ impl Conversation {
         self.progress = io.now();
         io.wake_at(io.now() + STALL_TIME);
         let response = plain(status, self.queue.now(), false, None);
-        for piece in response.chunks(io.mss()) {
-            match io.allocate(piece.len()) {
-                Some(mut message) => {
-                    message.extend_from_slice_summed(piece);
-                    self.outgoing.push_back(message);
-                }
-                None => return io.abort(),
-            }
+        if !self.put(&response, io) {
+            io.abort();
         }
     }
 
