@@ -6,7 +6,7 @@ say() { echo "$NAME: $*" >&2; }
 # The tools that a script needs, and root.
 need() {
     for tool in "$@"; do
-        command -v "$tool" >/dev/null || { say "$tool is not installed: apt-get install iproute2 iperf3 iputils-ping util-linux socat curl python3"; exit 2; }
+        command -v "$tool" >/dev/null || { say "$tool is not installed: apt-get install iproute2 iperf3 iputils-ping util-linux socat curl python3 nginx-light wrk"; exit 2; }
     done
     [ "$(id -u)" = 0 ] || { say "namespaces and TUN devices need root"; exit 2; }
     [ -x "$BRAIDNET" ] || { say "no $BRAIDNET: build it first (cargo build --release), or name another in BRAIDNET"; exit 2; }
