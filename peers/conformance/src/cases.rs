@@ -1,6 +1,7 @@
 //! The cases, a file for each class or two.
 
 mod acceptance;
+mod close;
 mod fragments;
 mod handshake;
 mod icmp;
@@ -8,8 +9,11 @@ mod malformed;
 mod options;
 mod reset;
 mod sack;
+mod timers;
 mod timestamps;
 mod udp;
+mod urgent;
+mod window;
 
 use crate::case::Table;
 
@@ -21,6 +25,10 @@ pub fn all(table: &mut Table) {
     acceptance::add(table);
     sack::add(table);
     timestamps::add(table);
+    window::add(table);
+    timers::add(table);
+    close::add(table);
+    urgent::add(table);
     icmp::add(table);
     fragments::add(table);
     udp::add(table);

@@ -321,10 +321,14 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Whether all of a segment has come before: timers send again while a case thinks.
+    /// Whether all of a segment has come before, or it probes our closed window: timers send while a case thinks.
     fn is_again(&self, segment: &Arrived) -> bool {
         let behind = self.rcv_nxt.wrapping_sub(segment.end()) as i32;
-        segment.len() > 0 && segment.control() & RST == 0 && behind >= 0
+        let is_old = segment.len() > 0 && segment.control() & RST == 0 && behind >= 0;
+        let is_probe = self.window == 0
+            && segment.control() == ACK
+            && (behind == 1 || segment.text.len() == 1);
+        is_old || is_probe
     }
 
     /// The next segment must have these bits, PSH apart, and pass.

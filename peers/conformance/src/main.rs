@@ -39,6 +39,9 @@ struct Arguments {
     /// List the cases, and run none
     #[arg(long)]
     list: bool,
+    /// What is set of `net.ipv4` where the kernel is tested, such as tcp_sack=0: to see cases fail
+    #[arg(long, value_name = "NAME=VALUE")]
+    sysctl: Vec<String>,
     /// Further arguments of `braidnet serve`
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -81,7 +84,7 @@ fn test(arguments: &Arguments, cases: &[&Case]) -> io::Result<bool> {
     let side = arguments.against;
     let (wire, mut server) = match side {
         Side::Braidnet => Server::braidnet(&arguments.braidnet, &arguments.arguments)?,
-        Side::Linux => Server::linux()?,
+        Side::Linux => Server::linux(&arguments.sysctl)?,
     };
     let ran = run::all(cases, wire);
     let is_good = report::report(side, cases, &ran);

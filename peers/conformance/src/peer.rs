@@ -23,6 +23,8 @@ pub const CLOSED: u16 = 4;
 
 /// How long what must come is waited for. A stack that is right never takes so long, however busy the machine.
 pub const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a case may take: nothing comes to it after that.
+const LONGEST: Duration = Duration::from_secs(60);
 /// The identifier of the echo requests by which it is found out that nothing else has come.
 const SETTLING: [u8; 2] = [0xb1, 0xb2];
 /// Lines of an exchange that are kept for a report.
@@ -90,15 +92,15 @@ impl Peer {
         self.lines.iter().map(String::as_str)
     }
 
-    /// A port that this peer has not used.
+    /// A port that this peer has not used lately.
     pub fn port(&mut self) -> u16 {
-        self.next_port += 1;
+        self.next_port = self.next_port.wrapping_add(1);
         self.next_port
     }
 
-    /// An identification that this peer has not used.
+    /// An identification that this peer has not used lately.
     pub fn id(&mut self) -> u16 {
-        self.next_id += 1;
+        self.next_id = self.next_id.wrapping_add(1);
         self.next_id
     }
 
@@ -181,7 +183,7 @@ impl Peer {
     /// If it answers no echo request.
     pub fn settle(&mut self) -> Outcome {
         for _ in 0..2 {
-            self.settled += 1;
+            self.settled = self.settled.wrapping_add(1);
             let [a, b] = SETTLING;
             let [c, d] = self.settled.to_be_bytes();
             let packet = packet::packet(self.ip(1), &packet::icmp(8, 0, [a, b, c, d], &[]));
@@ -229,7 +231,11 @@ impl Peer {
     }
 
     fn take(&mut self, until: Instant) -> Option<(Instant, Seen)> {
-        let left = until.saturating_duration_since(Instant::now());
+        let now = Instant::now();
+        if now > self.started + LONGEST {
+            return None;
+        }
+        let left = until.saturating_duration_since(now);
         let (at, packet) = self.inbox.recv_timeout(left).ok()?;
         // The reader sends on what has an IPv4 header only.
         let seen = Seen::read(&packet)?;

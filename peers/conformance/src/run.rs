@@ -11,7 +11,7 @@ use std::time::Instant;
 use crate::case::Case;
 use crate::peer::{Failure, Outcome, Peer};
 use crate::seen;
-use crate::wire::Wire;
+use crate::wire::{ROOM, Wire};
 
 /// Cases that run at a time. Most of them wait.
 const AT_A_TIME: usize = 64;
@@ -106,8 +106,9 @@ fn index(address: Ipv4Addr) -> Option<usize> {
 
 /// Takes what comes, and gives it to whom it is for, until all is over. What is for nobody is dropped.
 fn read(wire: &Wire, outlets: &[Sender<(Instant, Vec<u8>)>], is_over: &AtomicBool) {
+    let mut buffer = [0; ROOM];
     while !is_over.load(Ordering::Relaxed) {
-        let packet = match wire.receive() {
+        let packet = match wire.receive(&mut buffer) {
             Ok(Some(packet)) => packet,
             Ok(None) => continue,
             Err(error) => {
@@ -116,12 +117,12 @@ fn read(wire: &Wire, outlets: &[Sender<(Instant, Vec<u8>)>], is_over: &AtomicBoo
             }
         };
         let at = Instant::now();
-        let to = seen::destination(&packet).and_then(index);
+        let to = seen::destination(packet).and_then(index);
         if let Some(outlet) = to.and_then(|index| outlets.get(index))
-            && seen::Seen::read(&packet).is_some()
+            && seen::Seen::read(packet).is_some()
         {
             // A case that is over wants nothing more.
-            let _ = outlet.send((at, packet));
+            let _ = outlet.send((at, packet.to_vec()));
         }
     }
 }

@@ -82,11 +82,11 @@ impl Server {
         Ok((wire, server))
     }
 
-    /// Starts the services by the kernel's sockets, and takes the other end of its TUN device.
+    /// Starts the services by the kernel's sockets, with settings of its own (`NAME=VALUE` below `net.ipv4`), and takes the other end of its TUN device.
     ///
     /// # Errors
-    /// If the namespace, the device or a port cannot be had.
-    pub fn linux() -> io::Result<(Wire, Server)> {
+    /// If the namespace, the device, a port or a setting cannot be had.
+    pub fn linux(settings: &[String]) -> io::Result<(Wire, Server)> {
         enter_namespace()?;
         // Cases look at each answer: those that are told too often are not kept from them.
         for (name, value) in [
@@ -97,6 +97,11 @@ impl Server {
         ] {
             // One that this kernel has not, or not for each namespace, is as it is.
             let _ = std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value);
+        }
+        for setting in settings {
+            let wrong = || io::Error::other(format!("{setting} is not NAME=VALUE"));
+            let (name, value) = setting.split_once('=').ok_or_else(wrong)?;
+            std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value)?;
         }
         let wire = Wire::device(DEVICE)?;
         ip(&[

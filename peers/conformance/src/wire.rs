@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// `struct tun_pi` (linux/if_tun.h) in front of each packet of a descriptor: no flags, and IPv4 whatever the packet says of itself.
 const TUN_PI: [u8; 4] = [0, 0, 8, 0];
 /// The longest packet of IP, and what stands before it.
-const ROOM: usize = 65_535 + TUN_PI.len();
+pub const ROOM: usize = 65_535 + TUN_PI.len();
 
 /// One end of a TUN device.
 #[derive(Debug)]
@@ -53,11 +53,11 @@ impl Wire {
         }
     }
 
-    /// The next packet; none if none comes for a tenth of a second.
+    /// The next packet, in the buffer; none if none comes for a tenth of a second.
     ///
     /// # Errors
     /// If the device is gone.
-    pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
+    pub fn receive<'a>(&self, buffer: &'a mut [u8; ROOM]) -> io::Result<Option<&'a [u8]>> {
         let fd = match self {
             Wire::Descriptor(file) => file.as_fd(),
             Wire::Interface(socket) => socket.as_fd(),
@@ -73,20 +73,17 @@ impl Wire {
         {
             return Ok(None);
         }
-        let mut packet = vec![0; ROOM];
         match self {
             Wire::Descriptor(file) => {
-                let len = (&*file).read(&mut packet)?;
-                packet.truncate(len);
-                packet.drain(..TUN_PI.len().min(len));
+                let len = (&*file).read(buffer)?;
+                Ok(buffer.get(TUN_PI.len()..len))
             }
             Wire::Interface(socket) => {
                 let flags = rustix::net::RecvFlags::empty();
-                let (len, _) = rustix::net::recv(socket, &mut packet[..], flags)?;
-                packet.truncate(len);
+                let (len, _) = rustix::net::recv(socket, &mut *buffer, flags)?;
+                Ok(buffer.get(..len))
             }
         }
-        Ok(Some(packet))
     }
 }
 

@@ -235,7 +235,7 @@ fn refusals(table: &mut Table) {
 }
 
 /// A report of this type and code about this packet: its header and at least eight octets (RFC 1122 §3.2.2).
-pub fn expect_report(peer: &mut Peer, what: (u8, u8), about: &[u8]) -> Outcome {
+fn expect_report(peer: &mut Peer, what: (u8, u8), about: &[u8]) -> Outcome {
     let seen = peer.expect(&format!("ICMP type {} code {}", what.0, what.1), |seen| {
         seen.icmp() == Some(what)
     })?;

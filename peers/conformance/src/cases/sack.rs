@@ -213,26 +213,6 @@ fn retransmissions(table: &mut Table) {
             )
         });
     }
-    table.must(
-        "RFC 5681 §3.2",
-        "three duplicate ACKs have the first segment sent again",
-        |peer| {
-            let open = Open::to(CHARGEN).window(11_680);
-            let mut connection = Connection::open(peer, &open)?;
-            let first = connection.rcv_nxt;
-            connection.take_octets(11_680)?;
-            for _ in 0..3 {
-                let ack = connection.segment(ACK).ack(first);
-                connection.send(&ack)?;
-            }
-            let again = next_again(&mut connection)?;
-            ensure(
-                again.0 == first,
-                format!("{first} again"),
-                format!("{again:?}"),
-            )
-        },
-    );
 }
 
 /// Eight full segments of the character generator are on their way; where each begins, and where the last ends.
