@@ -11,7 +11,7 @@ use super::root::Root;
 use std::time::SystemTime;
 
 /// Most bytes of a file that are read like this: others on the processor wait for no more than to copy them.
-pub(super) const BYTES: u64 = 16 << 10;
+pub(super) const BYTES: u64 = 64 << 10;
 
 /// How far a session comes by itself.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ mod tests {
         };
         write("small", 1024);
         write("empty", 0);
-        write("long", 16_385);
+        write("long", 65_537);
         write("sub/index.html", 3);
         symlink("/etc/passwd", folder.join("out")).expect("it can be made");
         let root = Root::open(&folder).expect("it is there");
@@ -88,8 +88,8 @@ mod tests {
             ("HEAD /small", "", Some(Ok(0))),
             ("GET /empty", "", Some(Ok(0))),
             ("GET /sub/", "", Some(Ok(3))),
-            ("GET /long", "", Some(Err(16_385))),
-            ("GET /long", "Range: bytes=-16384\r\n", Some(Ok(16_384))),
+            ("GET /long", "", Some(Err(65_537))),
+            ("GET /long", "Range: bytes=-65536\r\n", Some(Ok(65_536))),
             ("GET /sub", "", None),
             ("GET /", "", None),
             ("GET /absent", "", None),
