@@ -153,6 +153,8 @@ impl Icmp {
             local: datagram.local,
             remote: datagram.remote,
             protocol: PROTOCOL,
+            // RFC 1349 §5.1, RFC 1812 §4.3.2.5.
+            differentiated_services: datagram.differentiated_services,
             ..Datagram::default()
         });
         cx.count(Counted::EchoAnswered.counter(), 1);

@@ -257,6 +257,7 @@ impl Ip {
             ttl: header.ttl,
             flags: flags | Datagram::ecn_of(header.type_of_service),
             header_len: header.header_len,
+            differentiated_services: header.type_of_service >> 2,
             ..Datagram::default()
         };
         if header.is_fragment() {

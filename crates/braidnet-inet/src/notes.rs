@@ -29,7 +29,7 @@ pub struct Datagram {
     /// On the way up the length in bytes of the IP header, which still stands in front of the message's first byte; 0
     /// on the way down.
     pub header_len: u8,
-    /// On the way down the Differentiated Services Code Point (RFC 2474 §3), six bits; 0 on the way up.
+    /// The Differentiated Services Code Point (RFC 2474 §3), six bits; 0 on the way up to TCP where the header has no options.
     pub differentiated_services: u8,
     /// On the way up to ICMP, of a packet that was not for this host: why it cannot go on, [`Refusal::TTL_EXCEEDED`] or one of its neighbours; else 0.
     pub refusal: u8,

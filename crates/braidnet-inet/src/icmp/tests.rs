@@ -85,6 +85,18 @@ fn long_echoes_are_answered_in_fragments() {
     }
 }
 
+/// RFC 1349 §5.1; a mark of the network's on the request (RFC 3168 §5) is none of the reply's.
+#[test]
+fn a_reply_has_the_type_of_service_of_its_request() {
+    for field in [0, 0x10, 0x08, 0xb8, 0xfc, 0xff] {
+        let mut packet = icmp(PEER, US, &echo_request(b"data"));
+        packet[1] = field;
+        seal_ipv4(&mut packet);
+        let sent = stack().receive(&packet);
+        assert_eq!(wire_parse(&sent[0]).type_of_service, field & 0xfc);
+    }
+}
+
 /// Class 25: what is answered in place must be ours alone.
 #[test]
 fn a_shared_request_is_answered_and_left_as_it_is() {
