@@ -6,6 +6,9 @@ use crate::packet::{ACK, FIN, PSH, RST, SYN, Segment, bits, option};
 use crate::peer::{CHARGEN, DAYTIME, ECHO, Failure, Outcome, PATIENCE, Peer};
 use crate::seen::{Arrived, Options, Seen};
 
+/// A SYN that is not answered for so long is dropped.
+const SILENCE: Duration = Duration::from_millis(200);
+
 /// How it is opened.
 #[derive(Clone, Debug)]
 pub struct Open {
@@ -132,9 +135,8 @@ impl<'a> Connection<'a> {
     /// If something else comes.
     pub fn open_if_answered(peer: &'a mut Peer, open: &Open) -> Outcome<Option<Connection<'a>>> {
         let mut connection = Connection::called(peer, open)?;
-        connection.peer.settle()?;
         let is_refusal = |seen: &Seen| seen.tcp().is_some_and(|s| s.control() & RST != 0);
-        if connection.peer.peek().is_none_or(is_refusal) {
+        if connection.peer.peek(SILENCE)?.is_none_or(is_refusal) {
             connection.peer.clear();
             return Ok(None);
         }

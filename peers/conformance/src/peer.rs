@@ -203,9 +203,18 @@ impl Peer {
         Ok(())
     }
 
-    /// What has come while something else was waited for, and is next.
-    pub fn peek(&self) -> Option<&Seen> {
-        self.early.front().map(|(_, seen)| seen)
+    /// What is next, once all that was sent is done with; if there is nothing, within a time.
+    ///
+    /// # Errors
+    /// If the stack answers no echo request.
+    pub fn peek(&mut self, within: Duration) -> Outcome<Option<&Seen>> {
+        self.settle()?;
+        if self.early.is_empty()
+            && let Some(late) = self.next(within)
+        {
+            self.early.push_back(late);
+        }
+        Ok(self.early.front().map(|(_, seen)| seen))
     }
 
     /// Forgets what has come.

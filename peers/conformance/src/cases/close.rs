@@ -1,10 +1,12 @@
 //! Closing (RFC 9293 §3.6, §3.10.7.4): FINs wherever they come, half closed connections, both sides at once, and what TIME-WAIT is for.
 
+use std::time::Duration;
+
 use super::NUMBERS;
 use crate::case::Table;
 use crate::connection::{Connection, Open, State};
 use crate::packet::{ACK, FIN, SYN, option};
-use crate::peer::{DAYTIME, ECHO, Failure, Outcome, PATIENCE};
+use crate::peer::{DAYTIME, ECHO, Failure, Outcome};
 
 pub fn add(table: &mut Table) {
     table.class("close");
@@ -101,10 +103,7 @@ pub fn add(table: &mut Table) {
 /// Nothing that comes acknowledges more than our FIN.
 fn none_acknowledged(connection: &mut Connection<'_>) -> Outcome {
     connection.peer.settle()?;
-    while connection.peer.peek().is_some() {
-        let Some((_, seen)) = connection.peer.next(PATIENCE) else {
-            break;
-        };
+    while let Some((_, seen)) = connection.peer.next(Duration::ZERO) {
         let beyond = |ack: u32| ack.wrapping_sub(connection.snd_nxt) as i32 > 0;
         if seen
             .tcp()

@@ -65,10 +65,7 @@ pub fn add(table: &mut Table) {
                     .window(5000);
                 connection.send(&odd)?;
                 connection.peer.settle()?;
-                while connection.peer.peek().is_some() {
-                    let Some((_, seen)) = connection.peer.next(Duration::ZERO) else {
-                        break;
-                    };
+                while let Some((_, seen)) = connection.peer.next(Duration::ZERO) {
                     let new = |s: &crate::seen::Arrived| {
                         s.end().wrapping_sub(connection.rcv_nxt) as i32 > 1
                     };
@@ -351,8 +348,7 @@ fn filled(peer: &mut crate::peer::Peer) -> Outcome<(Connection<'_>, usize)> {
 /// The window that the last acknowledgment of all has said; probes of ours are no text.
 fn latest_window(connection: &mut Connection<'_>) -> Option<usize> {
     let mut window = None;
-    while connection.peer.peek().is_some() {
-        let (_, seen) = connection.peer.next(Duration::ZERO)?;
+    while let Some((_, seen)) = connection.peer.next(Duration::ZERO) {
         if let Some(segment) = seen.tcp() {
             let behind = connection.snd_nxt.wrapping_sub(segment.ack);
             window = Some(usize::from(segment.window).saturating_sub(behind as usize));
