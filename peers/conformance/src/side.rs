@@ -67,7 +67,8 @@ impl Server {
         }
         // Cases have addresses that are neighbours of each other: one must not use up what another is told of.
         command.args(["--icmp-errors", "1000000"]).args(arguments);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let child = child.map_err(|error| said(&program.display().to_string(), &error))?;
         let mut server = Server(Some(child));
         let until = Instant::now() + Duration::from_secs(10);
         // The device is there once the program has made it.
@@ -164,7 +165,8 @@ fn enter_namespace() -> io::Result<()> {
 }
 
 fn ip(arguments: &[&str]) -> io::Result<()> {
-    let status = Command::new("ip").args(arguments).status()?;
+    let status = Command::new("ip").args(arguments).status();
+    let status = status.map_err(|error| said("ip (iproute2)", &error))?;
     if status.success() {
         Ok(())
     } else {
@@ -173,6 +175,11 @@ fn ip(arguments: &[&str]) -> io::Result<()> {
             arguments.join(" ")
         )))
     }
+}
+
+/// An error, and what it is about.
+fn said(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 fn echo(mut stream: TcpStream) -> io::Result<()> {
