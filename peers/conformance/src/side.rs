@@ -2,11 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::peer::{CHARGEN, DAYTIME, DISCARD, ECHO, PREFIX, SERVER};
@@ -67,6 +69,7 @@ impl Server {
         }
         // Cases have addresses that are neighbours of each other: one must not use up what another is told of.
         command.args(["--icmp-errors", "1000000"]).args(arguments);
+        ends_with_us(&mut command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let child = child.map_err(|error| said(&program.display().to_string(), &error))?;
         let mut server = Server(Some(child));
@@ -162,6 +165,14 @@ fn enter_namespace() -> io::Result<()> {
     // SAFETY: only the network's namespace is left; descriptors and memory stay shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
     Ok(())
+}
+
+/// The program is killed with this one, however that ends.
+#[allow(unsafe_code)]
+fn ends_with_us(command: &mut Command) {
+    let ask = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: between fork and exec only a system call is made, which neither allocates nor locks.
+    unsafe { command.pre_exec(ask) };
 }
 
 fn ip(arguments: &[&str]) -> io::Result<()> {
