@@ -99,7 +99,7 @@ pub struct Config {
     /// Upper bound of segments kept out of order; fewer if they are small, see `docs/rfc-departures.md`.
     pub reassembly_segments: u32,
     /// Segments out of order, ours and the peer's, for which memory is taken when the connection opens, so that they ask the
-    /// allocator for nothing when they come. At most `reassembly_segments` count.
+    /// allocator for nothing when they come; unless it is 0, so does what is remembered of a loss. At most `reassembly_segments` count.
     pub reassembly_reserve: u32,
     /// Pieces in which a connection tells apart what is on its way, by when it left and how it fared: 8 or more. What would need one
     /// more is found lost later than it could be.

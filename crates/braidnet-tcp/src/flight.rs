@@ -125,15 +125,15 @@ pub(crate) struct Flight {
     ever_lost: u32,
     /// Nothing before it is thought lost.
     lost_from: SeqNumber,
-    most_pieces: usize,
+    most_pieces: u32,
 }
 
 impl Flight {
     /// Nothing is on its way; memory for `reserve` pieces is taken, for more than `most` never.
-    pub(crate) fn new(front: SeqNumber, most: usize, reserve: usize) -> Flight {
+    pub(crate) fn new(front: SeqNumber, most: u32, reserve: u32) -> Flight {
         let most_pieces = most.max(8);
         Flight {
-            pieces: VecDeque::with_capacity(reserve.min(most_pieces)),
+            pieces: VecDeque::with_capacity(reserve.min(most_pieces) as usize),
             front,
             arrived: 0,
             lost: 0,
@@ -166,7 +166,7 @@ impl Flight {
             last.end = end;
             return;
         }
-        if self.pieces.len() >= self.most_pieces {
+        if self.pieces.len() >= self.most_pieces as usize {
             return self.depart_roughly(end, now);
         }
         self.pieces.push_back(Piece {
@@ -180,7 +180,7 @@ impl Flight {
     /// Whether what leaves next for the first time can be told apart, or flies with the last that does.
     pub(crate) fn has_room(&self) -> bool {
         let flies = |last: &Piece| last.fate == Fate::Flying;
-        self.pieces.len() < self.most_pieces || self.pieces.back().is_some_and(flies)
+        self.pieces.len() < self.most_pieces as usize || self.pieces.back().is_some_and(flies)
     }
 
     /// The same where there is no room for one more: it counts with the last piece, as if that had left now. If that has arrived, or is lost, it is
@@ -569,7 +569,7 @@ impl Flight {
         if start == seq || at == self.pieces.len() {
             return Some(at);
         }
-        if self.pieces.len() >= self.most_pieces {
+        if self.pieces.len() >= self.most_pieces as usize {
             return None;
         }
         let head = Piece {

@@ -58,6 +58,7 @@ mod reset;
 mod rtt;
 mod sender;
 mod setting;
+mod shelf;
 mod slow;
 mod state;
 mod tcb;

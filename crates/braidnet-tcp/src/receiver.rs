@@ -84,8 +84,7 @@ impl<P: Payload> Receiver<P> {
             delayed_ack_ns: nanos(config.delayed_ack),
             quick_acks: config.quick_acks,
             fin: None,
-            reassembly: Reassembly::new(config.reassembly_segments)
-                .reserving(config.reassembly_reserve),
+            reassembly: Reassembly::new(config.reassembly_segments, config.reassembly_reserve),
             rcv_up: None,
             urgent_mark: 0,
             growth: Growth::new(config.receive_buffer_bytes, config.receive_buffer_max_bytes),

@@ -23,9 +23,11 @@ pub(crate) mod rack;
 pub(crate) mod reduction;
 pub(crate) mod tail;
 
+use crate::config::Config;
 use crate::flight::{DUP_THRESH, Delivery};
 use crate::path::Spared;
 use crate::sender::{Awaited, Sender};
+use crate::shelf::Shelf;
 use crate::timers::Timer;
 use blocks::Report;
 use braidnet_wire::seq::SeqNumber;
@@ -77,10 +79,20 @@ pub(crate) struct Recovery {
     timed_out: Option<SeqNumber>,
     rack: Rack,
     reduction: Reduction,
-    doubt: Option<Doubt>,
+    doubt: Shelf<Doubt>,
     /// Nothing is lost but a probe of the path.
     pub(crate) spared: Option<Spared>,
     tail: TailProbe,
+}
+
+impl Recovery {
+    /// Nothing is lost.
+    pub(crate) fn new(config: &Config) -> Recovery {
+        Recovery {
+            doubt: Shelf::new(config.reassembly_reserve > 0),
+            ..Recovery::default()
+        }
+    }
 }
 
 /// What the retransmission timer's expiry comes to.
@@ -293,7 +305,7 @@ impl Sender {
         self.recovery.premature = false;
         self.calm_down();
         let until = self.snd_nxt;
-        if let Some(doubt) = &mut self.recovery.doubt {
+        if let Some(doubt) = self.recovery.doubt.get_mut() {
             doubt.end_at(until);
         }
     }
@@ -451,7 +463,7 @@ impl Sender {
 
     /// Everything in flight is to be sent again, in shorter segments, and no timeout and no loss is why.
     pub(crate) fn resend_all(&mut self, now: Instant) {
-        self.recovery.doubt = None;
+        self.recovery.doubt.take();
         self.recovery.spared = None;
         self.retransmit_all(now);
         self.flight.lose_all();
@@ -563,7 +575,7 @@ impl Sender {
         self.recovery.forced = false;
         self.recovery.reduction.on_sent(octets);
         self.pacing.on_sent_again(octets);
-        if let Some(doubt) = &mut self.recovery.doubt {
+        if let Some(doubt) = self.recovery.doubt.get_mut() {
             doubt.on_sent_again(now, octets);
         }
         if self.recovery.phase == Phase::Fast && self.awaited == Awaited::Reordering {
@@ -586,7 +598,7 @@ impl Sender {
             || recovery.guarded
             || recovery.forced
             || recovery.tail.is_out()
-            || recovery.doubt.is_some()
+            || recovery.doubt.get().is_some()
             || self.marks.is_pending()
             || !self.flight.is_untouched()
             || self.snd_max != self.snd_nxt

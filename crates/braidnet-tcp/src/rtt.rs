@@ -22,8 +22,6 @@ pub(crate) struct Rtt {
     /// How long after the last ACK the tail is probed (RFC 8985 §7.2), with one segment in flight and with more; [`NEVER`] where the
     /// timeout comes first.
     tail_probe: [u64; 2],
-    /// No probe of the tail goes sooner: a clock that moves in steps may see two round trips a step apart.
-    least_probe: u64,
     /// Something was measured since the tail was last probed.
     measured: bool,
 }
@@ -56,7 +54,6 @@ impl Rtt {
             shortest: [u64::MAX; 2],
             period: Instant::ZERO,
             tail_probe: [NEVER; 2],
-            least_probe: granularity.saturating_mul(2).max(LEAST_PROBE),
             measured: false,
         }
     }
@@ -84,7 +81,9 @@ impl Rtt {
         // `new` has seen to it that the bounds are in order.
         let rto = self.srtt.saturating_add(variance);
         self.rto = rto.max(self.min_rto).min(self.max_rto);
-        let two = self.srtt.saturating_mul(2).max(self.least_probe);
+        // A clock that moves in steps may see two round trips a step apart.
+        let longer = self.srtt.max(self.granularity);
+        let two = longer.saturating_mul(2).max(LEAST_PROBE);
         let before = |probe: u64| if probe < self.rto { probe } else { NEVER };
         self.tail_probe = [before(two.saturating_add(MAX_ACK_DELAY)), before(two)];
     }

@@ -132,13 +132,9 @@ impl Sender {
             last_sent: Instant::ZERO,
             unanswered: 0,
             probes: 0,
-            recovery: Recovery::default(),
+            recovery: Recovery::new(config),
             marks: Marks::default(),
-            flight: Flight::new(
-                iss + 1,
-                config.flight_pieces as usize,
-                config.reassembly_reserve as usize,
-            ),
+            flight: Flight::new(iss + 1, config.flight_pieces, config.reassembly_reserve),
             path: Path::new(config),
             send_buffer_bytes: config.send_buffer_bytes,
             send_buffer_max_bytes: config.send_buffer_max_bytes,
@@ -386,6 +382,7 @@ impl Sender {
             rtt: sent.map(|sent| acked.now.nanos().saturating_sub(sent.nanos())),
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
+            granularity: self.rtt.granularity(),
         };
         self.congestion.start_slowly(acked, echo);
     }

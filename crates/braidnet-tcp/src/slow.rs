@@ -81,8 +81,8 @@ impl SlowTimers {
 /// How long the oldest sequence number may stay unacknowledged (RFC 5482 §3.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UserTimeout {
-    /// REMOTE_UTO: what the peer has asked for.
-    remote: Option<Duration>,
+    /// REMOTE_UTO, as the option says it: what the peer has asked for; 0 if nothing.
+    remote: u16,
     /// The peer has not been told of ours since it was set.
     pub(crate) untold: bool,
     /// The oldest sequence number when a timer last expired over it, and since when it has been so.
@@ -95,7 +95,8 @@ impl UserTimeout {
         let advertised = config.advertised_user_timeout;
         config.user_timeout.or_else(|| {
             let (least, most) = config.user_timeout_limits;
-            let longest = self.remote.into_iter().chain(advertised).max()?;
+            let remote = user_timeout_of(self.remote);
+            let longest = remote.into_iter().chain(advertised).max()?;
             Some(longest.max(least).min(most))
         })
     }
@@ -239,8 +240,8 @@ impl<P: Payload> Tcb<P> {
     /// The peer tells its user timeout (RFC 5482 §3.3): taken where ours is told and the user has not set one.
     pub(crate) fn take_user_timeout(&mut self, header: &TcpHeader) {
         let heeds = self.connection.config.advertised_user_timeout.is_some();
-        if let Some(remote) = user_timeout_of(header.user_timeout).filter(|_| heeds) {
-            self.connection.user_timeout.remote = Some(remote);
+        if heeds && user_timeout_of(header.user_timeout).is_some() {
+            self.connection.user_timeout.remote = header.user_timeout;
             self.restart_user_timeout();
         }
     }

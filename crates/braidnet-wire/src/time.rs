@@ -1,5 +1,7 @@
 //! Time as protocols see it: nanoseconds since an epoch that the caller chooses.
 
+use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign, Sub};
 pub use core::time::Duration;
 
@@ -12,39 +14,58 @@ pub use core::time::Duration;
 /// let start = Instant::from_nanos(5);
 /// assert_eq!((start + Duration::from_nanos(7)).since(start), Duration::from_nanos(7));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct Instant(u64);
+pub struct Instant(
+    /// One more than the nanoseconds, so that an `Option<Instant>` takes no more room: connections have several.
+    NonZeroU64,
+);
 
 impl Instant {
     /// The epoch.
-    pub const ZERO: Instant = Instant(0);
+    pub const ZERO: Instant = Instant(NonZeroU64::MIN);
     /// Later than any time that is reached.
-    pub const MAX: Instant = Instant(u64::MAX);
+    pub const MAX: Instant = Instant(NonZeroU64::MAX);
 
-    /// The point `nanos` nanoseconds after the epoch.
+    /// The point `nanos` nanoseconds after the epoch, at most [`MAX`](Instant::MAX).
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Instant(nanos)
+        Instant(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// The point `millis` milliseconds after the epoch.
     pub const fn from_millis(millis: u64) -> Self {
-        Instant(millis.saturating_mul(1_000_000))
+        Instant::from_nanos(millis.saturating_mul(1_000_000))
     }
 
     /// Nanoseconds since the epoch.
+    #[inline]
     pub const fn nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Whole milliseconds since the epoch.
     pub const fn millis(self) -> u64 {
-        self.0 / 1_000_000
+        self.nanos() / 1_000_000
     }
 
     /// Time since `earlier`; zero if `earlier` is in fact later (a clock that stepped back).
+    #[inline]
     pub const fn since(self, earlier: Instant) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+impl Default for Instant {
+    /// The epoch.
+    fn default() -> Self {
+        Instant::ZERO
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Instant").field(&self.nanos()).finish()
     }
 }
 
@@ -68,7 +89,7 @@ impl Sub<Duration> for Instant {
 
     fn sub(self, by: Duration) -> Instant {
         let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        Instant(self.0.saturating_sub(nanos))
+        Instant::from_nanos(self.nanos().saturating_sub(nanos))
     }
 }
 
@@ -90,5 +111,14 @@ mod tests {
             (Instant::from_millis(3) + second - Duration::from_millis(2)).millis(),
             1001
         );
+        let last = Instant::from_nanos(u64::MAX);
+        assert_eq!((last, last.nanos()), (Instant::MAX, u64::MAX - 1));
+    }
+
+    #[test]
+    fn none_takes_no_room() {
+        assert_eq!(size_of::<Option<Instant>>(), size_of::<Instant>());
+        assert_eq!(format!("{:?}", Instant::from_nanos(7)), "Instant(7)");
+        assert_eq!(Instant::default(), Instant::ZERO);
     }
 }

@@ -53,6 +53,8 @@ fn held() -> isize {
     HELD.load(Ordering::Relaxed)
 }
 
+/// The most bytes that an idle connection may hold at each end.
+const BYTES_MAX: isize = 1536;
 /// Connections that are opened at a time.
 const BATCH: usize = 64;
 /// Ports of the server: a client has 16,384 of its own for each.
@@ -165,11 +167,9 @@ fn idle(connections: usize) {
         pair.now += Duration::from_millis(100);
         pair.turn();
     }
-    let bytes = held() - before;
-    println!(
-        "{connections} idle connections: {:.0} bytes for each endpoint",
-        bytes as f64 / (2 * connections) as f64
-    );
+    let each = (held() - before) / (2 * connections) as isize;
+    println!("{connections} idle connections: {each} bytes for each endpoint");
+    assert!(each <= BYTES_MAX, "more than {BYTES_MAX}");
 }
 
 fn churn(connections: usize, idle: usize) {

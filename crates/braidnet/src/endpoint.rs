@@ -29,9 +29,9 @@ pub(crate) struct Endpoint {
     /// Bytes that were read and not reported yet.
     unreported: u32,
     /// Bytes that may still be sent.
-    space: usize,
+    space: u32,
     /// Largest segment.
-    mss: usize,
+    mss: u32,
     /// The segment that is being filled.
     filling: Option<Message>,
     /// What does not fill a segment is held back.
@@ -53,7 +53,7 @@ pub(crate) struct Beginning {
     /// Bytes that may be sent.
     pub(crate) space: usize,
     /// Largest segment.
-    pub(crate) mss: usize,
+    pub(crate) mss: u32,
     /// They travel with the SYN.
     pub(crate) goes_with_syn: bool,
 }
@@ -100,8 +100,8 @@ impl Endpoint {
     /// The handshake is over.
     pub(crate) fn open(&mut self, space: u64, mss: u32) {
         self.state = Phase::Open;
-        self.space = space as usize;
-        self.mss = mss.max(1) as usize;
+        self.space = space as u32;
+        self.mss = mss.max(1);
     }
 
     /// Data may be sent before the connection begins, if it was asked for with such.
@@ -109,7 +109,7 @@ impl Endpoint {
         let mss = control.detail & !Control::GOES_WITH_SYN;
         self.beginning = (mss > 0).then_some(Beginning {
             space: control.value as usize,
-            mss: mss as usize,
+            mss,
             goes_with_syn: control.detail & Control::GOES_WITH_SYN != 0,
         });
     }
@@ -125,9 +125,13 @@ impl Endpoint {
         self.beginning.take()
     }
 
+    fn mss(&self) -> usize {
+        self.mss as usize
+    }
+
     /// More may be sent.
     pub(crate) fn grant(&mut self, space: u64) {
-        self.space += space as usize;
+        self.space += space as u32;
     }
 
     /// What is answered to an application that sends while the connection is not open.
@@ -141,7 +145,7 @@ impl Endpoint {
     }
 
     pub(crate) fn space(&self) -> usize {
-        self.space
+        self.space as usize
     }
 
     pub(crate) fn readable(&self) -> usize {
@@ -269,12 +273,12 @@ impl Endpoint {
         pool: &mut Pool,
         mut out: impl FnMut(Message),
     ) -> usize {
-        let wanted = bytes.len().min(self.space);
+        let wanted = bytes.len().min(self.space());
         let mut left = &bytes[..wanted];
         if self.filling.is_some() {
             left = self.fill_up(left, &mut out);
         }
-        let size = self.mss.min(wanted.max(SMALL));
+        let size = self.mss().min(wanted.max(SMALL));
         while !left.is_empty() {
             let (now, later) = left.split_at(left.len().min(size));
             let Some(mut segment) = pool.copy_from_slice_summed(HEADROOM, now, size) else {
@@ -290,7 +294,7 @@ impl Endpoint {
             }
         }
         let written = wanted - left.len();
-        self.space -= written;
+        self.space -= written as u32;
         written
     }
 
@@ -298,11 +302,11 @@ impl Endpoint {
     pub(crate) fn write_first(
         &mut self,
         bytes: &[u8],
-        mss: usize,
+        mss: u32,
         pool: &mut Pool,
         mut out: impl FnMut(Message),
     ) -> usize {
-        (self.space, self.mss) = (bytes.len(), mss);
+        (self.space, self.mss) = (bytes.len() as u32, mss);
         let written = self.write(bytes, pool, &mut out);
         if let Some(segment) = self.filling.take() {
             out(segment);
@@ -317,7 +321,7 @@ impl Endpoint {
         let Some(mut segment) = self.filling.take() else {
             return bytes;
         };
-        let room = (self.mss - segment.len()).min(bytes.len());
+        let room = (self.mss() - segment.len()).min(bytes.len());
         let copied = segment.extend_from_slice_summed(&bytes[..room]);
         if self.is_full(&segment) {
             out(segment);
@@ -330,8 +334,8 @@ impl Endpoint {
     /// Whether a segment has no room for more that would be worth it.
     #[inline]
     fn is_full(&self, segment: &Message) -> bool {
-        let room = (self.mss - segment.len()).min(segment.tailroom());
-        room <= self.mss / SLIVER
+        let room = (self.mss() - segment.len()).min(segment.tailroom());
+        room <= self.mss() / SLIVER
     }
 
     /// Hands the segment that is being filled down as it is, unless it is to be held back.

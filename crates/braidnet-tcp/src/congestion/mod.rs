@@ -18,6 +18,7 @@ mod slow_start;
 mod tests;
 
 use crate::config::{Config, CongestionControl};
+use crate::shelf::Shelf;
 use crate::timers::nanos;
 pub(crate) use bbr::Arrived;
 use bbr::Bbr;
@@ -87,7 +88,7 @@ pub(crate) struct Congestion {
     rule: AnyRule,
     slow_start: SlowStart,
     /// What both were before the last cut that may yet turn out to be in vain.
-    before: Option<(Window, AnyRule)>,
+    before: Shelf<(Window, AnyRule)>,
 }
 
 impl Congestion {
@@ -114,8 +115,8 @@ impl Congestion {
         Congestion {
             window,
             rule,
-            slow_start: SlowStart::new(granularity),
-            before: None,
+            slow_start: SlowStart::new(),
+            before: Shelf::new(config.reassembly_reserve > 0),
         }
     }
 
@@ -129,7 +130,7 @@ impl Congestion {
     /// Full segments have so few bytes from now on. What did not fit is sent again. That is no congestion, so the window comes back to where it was
     /// in slow start; but all of it is not to leave at once (RFC 1191 §6.5), and no more than before.
     pub(crate) fn shorten(&mut self, smss: u32) {
-        self.before = None;
+        self.before.take();
         self.window.ssthresh = self.window.cwnd.max(2 * smss);
         self.window.cwnd = initial_window(smss).min(self.window.cwnd);
         self.window.smss = smss;
@@ -366,13 +367,13 @@ impl Congestion {
     pub(crate) fn remember(&mut self) {
         match &mut self.rule {
             AnyRule::Model(model) => model.remember(&self.window),
-            rule => self.before = Some((self.window, rule.clone())),
+            rule => self.before.put((self.window, rule.clone())),
         }
     }
 
     /// Whatever the last cut was for, it was right.
     pub(crate) fn forget(&mut self) {
-        self.before = None;
+        self.before.take();
     }
 
     /// There was no loss: all is as before.

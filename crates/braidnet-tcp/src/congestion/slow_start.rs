@@ -26,6 +26,8 @@ pub(crate) struct Echo {
     /// SND.UNA, moved already.
     pub(crate) snd_una: SeqNumber,
     pub(crate) snd_nxt: SeqNumber,
+    /// What the clock cannot tell apart, in nanoseconds.
+    pub(crate) granularity: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -38,8 +40,6 @@ pub(super) struct SlowStart {
     /// `rttSampleCount`, as far as it matters.
     samples: u8,
     caution: Option<Caution>,
-    /// What the clock cannot tell apart, in nanoseconds.
-    granularity: u64,
 }
 
 /// Conservative slow start.
@@ -61,14 +61,13 @@ pub(super) enum Growth {
 }
 
 impl SlowStart {
-    pub(super) fn new(granularity: u64) -> SlowStart {
+    pub(super) fn new() -> SlowStart {
         SlowStart {
             round_end: None,
             shortest: u64::MAX,
             shortest_before: u64::MAX,
             samples: 0,
             caution: None,
-            granularity,
         }
     }
 
@@ -85,7 +84,7 @@ impl SlowStart {
             self.shortest = self.shortest.min(rtt);
             self.samples = self.samples.saturating_add(1);
             if self.samples >= SAMPLES {
-                self.judge();
+                self.judge(echo.granularity);
             }
         }
         match self.caution {
@@ -113,7 +112,7 @@ impl SlowStart {
     }
 
     /// Whether the round trip has become longer, or what had made it so was none of ours.
-    fn judge(&mut self) {
+    fn judge(&mut self, granularity: u64) {
         match self.caution {
             Some(Caution { baseline, .. }) if self.shortest < baseline => self.caution = None,
             Some(_) => {}
@@ -122,7 +121,7 @@ impl SlowStart {
                 // Two times that a clock gives may be a step off each, in either direction.
                 let rise = (self.shortest_before / RISE_DIVISOR)
                     .clamp(LEAST_RISE, MOST_RISE)
-                    .max(self.granularity.saturating_mul(2));
+                    .max(granularity.saturating_mul(2));
                 if self.shortest >= self.shortest_before.saturating_add(rise) {
                     self.caution = Some(Caution {
                         baseline: self.shortest,
@@ -142,7 +141,7 @@ mod tests {
 
     /// Rounds of so many acknowledgments of 1000 bytes, with these round trips; what the window grew by in each.
     fn rounds(granularity: u64, samples: u32, round_trips: &[u64]) -> Vec<Option<u32>> {
-        let mut slow_start = SlowStart::new(granularity);
+        let mut slow_start = SlowStart::new();
         let mut snd_una = SeqNumber::new(u32::MAX - 5000);
         let mut grown = Vec::new();
         for rtt in round_trips {
@@ -153,6 +152,7 @@ mod tests {
                     rtt: Some(*rtt),
                     snd_una,
                     snd_nxt: snd_una + (samples * 1000),
+                    granularity,
                 };
                 match slow_start.on_ack(echo, 1000) {
                     Growth::By(bytes) => sum = sum.map(|sum| sum + bytes),
@@ -223,13 +223,14 @@ mod tests {
 
     #[test]
     fn acknowledgments_that_measure_nothing_do_not_count() {
-        let mut slow_start = SlowStart::new(1);
+        let mut slow_start = SlowStart::new();
         for at in 0..100 {
             let snd_una = SeqNumber::new(1000 * at);
             let echo = Echo {
                 rtt: None,
                 snd_una,
                 snd_nxt: snd_una + 3000,
+                granularity: 1,
             };
             assert_eq!(slow_start.on_ack(echo, 1000), Growth::By(1000));
         }

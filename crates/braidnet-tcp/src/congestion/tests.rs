@@ -30,6 +30,7 @@ fn on_ack(congestion: &mut Congestion, acked: Acked) {
         rtt: None,
         snd_una: SeqNumber::default(),
         snd_nxt: SeqNumber::default(),
+        granularity: 1,
     };
     match congestion.is_slow_start() {
         true => congestion.start_slowly(acked, echo),

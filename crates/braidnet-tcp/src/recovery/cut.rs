@@ -20,7 +20,7 @@ impl Sender {
         let flight_size = self.flight_size();
         if let Some(range) = probe {
             // RFC 4821 §7.5. Nothing is in doubt: the probe's length was.
-            self.recovery.doubt = None;
+            self.recovery.doubt.take();
             self.recovery.spared = Some(Spared::new(range, self.congestion.spare()));
             self.recovery.reduction = Reduction::begin(flight_size);
         } else {

@@ -24,7 +24,7 @@ pub(crate) enum Probing {
 }
 
 /// A cut of the window that may yet turn out to be in vain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Doubt {
     /// SND.UNA when the window was cut.
     from: SeqNumber,
@@ -61,14 +61,14 @@ impl Sender {
             true => Probing::First,
             false => Probing::No,
         };
-        match &mut self.recovery.doubt {
+        match self.recovery.doubt.get_mut() {
             Some(doubt) if !fresh => {
                 doubt.by_timeout |= by_timeout;
                 doubt.probing = Probing::No;
             }
-            doubt => {
+            _ => {
                 self.congestion.remember();
-                *doubt = Some(Doubt {
+                self.recovery.doubt.put(Doubt {
                     from: self.snd_una,
                     again: 0,
                     first: None,
@@ -83,7 +83,7 @@ impl Sender {
     /// The same for what a probe of the tail has sent again: a D-SACK of it may be late (RFC 8985 §7.4.2).
     pub(super) fn doubt_probe(&mut self, again: Again) {
         self.congestion.remember();
-        self.recovery.doubt = Some(Doubt {
+        self.recovery.doubt.put(Doubt {
             from: again.hole.start,
             again: again.hole.octets,
             first: Some(again.at),
@@ -95,7 +95,8 @@ impl Sender {
 
     /// Whether the answer to a timeout decides yet what is lost.
     pub(super) fn is_probing_timeout(&self) -> bool {
-        (self.recovery.doubt).is_some_and(|doubt| doubt.probing == Probing::Second)
+        let doubt = self.recovery.doubt.get();
+        doubt.is_some_and(|doubt| doubt.probing == Probing::Second)
     }
 
     /// Whether fast retransmit without time to go by has just been found premature: not again for the same flight.
@@ -105,7 +106,7 @@ impl Sender {
 
     /// What an ACK says of the cut in doubt.
     pub(super) fn look_for_doubt(&mut self, now: Instant, heard: &Heard) {
-        let Some(mut doubt) = self.recovery.doubt else {
+        let Some(doubt) = self.recovery.doubt.get_mut() else {
             return;
         };
         if heard.moved > 0
@@ -113,7 +114,7 @@ impl Sender {
                 .until
                 .is_some_and(|until| self.snd_una.is_after(until))
         {
-            self.recovery.doubt = None;
+            self.recovery.doubt.take();
             return;
         }
         let answered = heard.moved > 0
@@ -126,7 +127,6 @@ impl Sender {
             doubt.again = doubt.again.saturating_sub(block.right - block.left);
         }
         let all_twice = doubt.first.is_some() && doubt.again == 0 && heard.duplicate.is_some();
-        self.recovery.doubt = Some(doubt);
         if answered || all_twice || self.is_timeout_disproved(heard) {
             self.undo(now, heard);
         }
@@ -141,7 +141,7 @@ impl Sender {
         let can_leave = new >= smss || (new > 0 && (!self.nagle || self.fin_queued));
         let room = self.snd_wnd.saturating_sub(self.flight_size());
         let can_probe = can_leave && room >= new.min(smss);
-        let Some(doubt) = &mut self.recovery.doubt else {
+        let Some(doubt) = self.recovery.doubt.get_mut() else {
             return false;
         };
         let news = heard.bare || heard.moved > 0 || heard.delivery.octets > 0;

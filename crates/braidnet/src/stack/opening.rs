@@ -166,7 +166,7 @@ impl Stack {
         });
         let mut space = buffers.fold(beginning.space, usize::min);
         if data.with_syn_only {
-            space = space.min(beginning.mss.saturating_sub(SYN_OPTIONS_MAX));
+            space = space.min((beginning.mss as usize).saturating_sub(SYN_OPTIONS_MAX));
         }
         let bytes = &data.bytes[..data.bytes.len().min(space)];
         let down = &mut self.down;
