@@ -3,13 +3,18 @@
 //! Nagle's algorithm and timestamps are off, as on the other side; congestion control stays on. The wire hands over
 //! pointers, and the receiver verifies every checksum all the same. The clock is read once for both stacks' turns.
 
+mod churn;
+
+pub use churn::churn;
+
 use braidnet::device::{Capabilities, memory};
-use braidnet::{Connection, Event, Instant, ReceiveError, Stack, StackConfig};
+use braidnet::{Connection, Duration, Event, Instant, ReceiveError, Stack, StackConfig};
 
 use crate::machine::{Epoch, Stopwatch};
 use crate::payload::{Digest, Payload};
 use crate::side::{
-    BulkConfig, BulkResult, MESSAGE_BYTES, PingPongConfig, PingPongResult, WARM_UP_MESSAGES,
+    BulkConfig, BulkResult, CHURN_BATCH, MESSAGE_BYTES, PingPongConfig, PingPongResult,
+    WARM_UP_MESSAGES,
 };
 
 const SERVICE_PORT: u16 = 7;
@@ -196,6 +201,8 @@ impl Pair {
             config.tcp.send_buffer_bytes = buffer_bytes;
             config.tcp.nagle = false;
             config.tcp.timestamps = false;
+            // On the other side it ends when its socket is opened anew.
+            config.tcp.time_wait = Duration::ZERO;
             config.connections = connections.max(1024);
             config
         };
@@ -216,10 +223,10 @@ impl Pair {
         Instant::from_nanos(self.now())
     }
 
-    /// Opens `count` connections and waits until all are established: both ends of each, client first.
+    /// Opens `count` connections and waits until all are established: both ends of each, client first. A batch of others may follow.
     fn connect(&mut self, count: usize) -> Vec<[Connection; 2]> {
         self.server
-            .listen(SERVICE_PORT, count as u32)
+            .listen(SERVICE_PORT, (count + CHURN_BATCH) as u32)
             .expect("a port to listen on");
         let to = "10.0.0.2:7".parse().expect("an address");
         (0..count)

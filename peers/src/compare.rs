@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::side::{BulkConfig, BulkResult, MESSAGE_BYTES, PingPongConfig, PingPongResult, Side};
+use crate::side::{
+    BulkConfig, BulkResult, CHURN_BATCH, ChurnConfig, ChurnResult, MESSAGE_BYTES, PingPongConfig,
+    PingPongResult, Side,
+};
 
 /// One load that every side runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -12,6 +15,8 @@ pub enum Cell {
     Bulk(BulkConfig),
     /// Round trips, counted one by one.
     PingPong(PingPongConfig),
+    /// Connections opened and closed, counted one by one.
+    Churn(ChurnConfig),
 }
 
 /// What one run of a cell took.
@@ -22,6 +27,8 @@ pub enum Outcome {
     Bulk(BulkResult),
     /// Of a ping-pong cell.
     PingPong(PingPongResult),
+    /// Of a churn cell.
+    Churn(ChurnResult),
 }
 
 /// Median, least and greatest of the repetitions.
@@ -42,9 +49,9 @@ pub struct SideReport {
     pub side: &'static str,
     /// Messages that its application wrote between turns; absent if the window alone decided.
     pub burst_messages: Option<u64>,
-    /// Thread processor time per message or round trip, in nanoseconds.
+    /// Thread processor time per message, round trip or connection, in nanoseconds.
     pub cpu_ns: Spread,
-    /// Wall time per message or round trip, in nanoseconds.
+    /// Wall time per message, round trip or connection, in nanoseconds.
     pub wall_ns: Spread,
     /// The first side's processor time over this one's, pair by pair: above 1, this one is faster. Absent for the first.
     pub ratio: Option<Spread>,
@@ -169,21 +176,23 @@ impl Cell {
         match self {
             Cell::Bulk(config) => Outcome::Bulk((side.bulk)(config)),
             Cell::PingPong(config) => Outcome::PingPong((side.ping_pong)(config)),
+            Cell::Churn(config) => Outcome::Churn((side.churn)(config)),
         }
     }
 
     fn burst_messages(&self) -> Option<u64> {
         match self {
             Cell::Bulk(config) => config.burst_messages,
-            Cell::PingPong(_) => None,
+            Cell::PingPong(_) | Cell::Churn(_) => None,
         }
     }
 
-    /// Messages or round trips of one run.
+    /// Messages, round trips or connections of one run.
     fn units(&self) -> f64 {
         match self {
             Cell::Bulk(config) => config.messages as f64,
             Cell::PingPong(config) => config.round_trips as f64,
+            Cell::Churn(config) => (config.batches * CHURN_BATCH as u64) as f64,
         }
     }
 
@@ -191,6 +200,7 @@ impl Cell {
         let ns = match outcome {
             Outcome::Bulk(result) => result.cpu_ns,
             Outcome::PingPong(result) => result.cpu_ns,
+            Outcome::Churn(result) => result.cpu_ns,
         };
         ns as f64 / self.units()
     }
@@ -199,6 +209,7 @@ impl Cell {
         let ns = match outcome {
             Outcome::Bulk(result) => result.wall_ns,
             Outcome::PingPong(result) => result.wall_ns,
+            Outcome::Churn(result) => result.wall_ns,
         };
         ns as f64 / self.units()
     }
@@ -213,6 +224,10 @@ impl Cell {
             Cell::PingPong(config) => {
                 format!("ping-pong, {} idle connections", config.idle_connections)
             }
+            Cell::Churn(config) => format!(
+                "connections opened and closed, {} idle ones",
+                config.idle_connections
+            ),
         }
     }
 }
@@ -222,6 +237,7 @@ impl Outcome {
         match self {
             Outcome::Bulk(result) => result.hash,
             Outcome::PingPong(result) => result.hash,
+            Outcome::Churn(result) => result.hash,
         }
     }
 }
@@ -263,13 +279,16 @@ impl CellReport {
             Some(Outcome::PingPong(_)) => {
                 let p50 = spread(side.runs.iter().filter_map(|run| match run {
                     Outcome::PingPong(run) => Some(run.p50_ns as f64),
-                    Outcome::Bulk(_) => None,
+                    Outcome::Bulk(_) | Outcome::Churn(_) => None,
                 }));
                 format!(
                     "p50 {:.0} ns, {:.0} round trips per second",
                     p50.median,
                     1e9 / side.wall_ns.median
                 )
+            }
+            Some(Outcome::Churn(_)) => {
+                format!("{:.0} connections per second", 1e9 / side.wall_ns.median)
             }
             None => String::new(),
         }
@@ -315,20 +334,27 @@ mod tests {
         unreachable!("the test runs bulk only")
     }
 
+    fn no_churn(_: &ChurnConfig) -> ChurnResult {
+        unreachable!("the test runs bulk only")
+    }
+
     const SLOW: Side = Side {
         name: "slow",
         bulk: |_| answer("slow", 3000, 7),
         ping_pong: no_ping_pong,
+        churn: no_churn,
     };
     const FAST: Side = Side {
         name: "fast",
         bulk: |_| answer("fast", 1000, 7),
         ping_pong: no_ping_pong,
+        churn: no_churn,
     };
     const WRONG: Side = Side {
         name: "wrong",
         bulk: |config| answer("wrong", 1000, config.messages),
         ping_pong: no_ping_pong,
+        churn: no_churn,
     };
     const CELL: Cell = Cell::Bulk(BulkConfig {
         mtu: 1500,

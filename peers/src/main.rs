@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use compare::{Cell, CellReport, run_cell, suit};
-use side::{BulkConfig, PingPongConfig, SIDES, Side};
+use side::{BulkConfig, CHURN_BATCH, ChurnConfig, PingPongConfig, SIDES, Side};
 
 /// Runs the same loads on several TCP/IP stacks, interleaved, and compares what they cost.
 #[derive(Parser)]
@@ -49,6 +49,15 @@ struct Arguments {
     /// Round trips in a ping-pong run with idle connections
     #[arg(long, default_value_t = 500)]
     idle_round_trips: u64,
+    /// Numbers of idle connections of the cells in which connections are opened and closed
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1_000])]
+    churn_idle: Vec<usize>,
+    /// Connections opened and closed in a run without idle connections
+    #[arg(long, default_value_t = 100_000)]
+    churn: u64,
+    /// Connections opened and closed in a run with idle connections
+    #[arg(long, default_value_t = 10_000)]
+    idle_churn: u64,
     /// Processor to run on
     #[arg(long, default_value_t = 0)]
     cpu: usize,
@@ -140,6 +149,21 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>, String> {
                 0 => arguments.round_trips,
                 _ => arguments.idle_round_trips,
             },
+        }));
+    }
+    for &idle_connections in &arguments.churn_idle {
+        if idle_connections > 40_000 {
+            return Err(format!(
+                "{idle_connections} idle connections leave too few ports for others (40000 at most)"
+            ));
+        }
+        let connections = match idle_connections {
+            0 => arguments.churn,
+            _ => arguments.idle_churn,
+        };
+        cells.push(Cell::Churn(ChurnConfig {
+            idle_connections,
+            batches: connections.div_ceil(CHURN_BATCH as u64).max(1),
         }));
     }
     if arguments.pairs == 0 || arguments.messages == 0 || arguments.burst == Some(0) {

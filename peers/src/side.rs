@@ -67,6 +67,30 @@ pub struct PingPongResult {
     pub hash: u64,
 }
 
+/// Connections that a churn run opens at a time.
+pub const CHURN_BATCH: usize = 64;
+
+/// Connections that are opened, carry a byte, and are closed by the one that opened them and then by the other, beside connections that do nothing. What waits in
+/// TIME-WAIT is released at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct ChurnConfig {
+    /// Established connections between the two stacks that carry nothing.
+    pub idle_connections: usize,
+    /// Batches of [`CHURN_BATCH`] connections to be timed, after a tenth as many that are not.
+    pub batches: u64,
+}
+
+/// What a churn run took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct ChurnResult {
+    /// Wall time of all timed connections in nanoseconds.
+    pub wall_ns: u64,
+    /// Processor time of the thread for them, both ends together, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Hash of the bytes that arrived.
+    pub hash: u64,
+}
+
 /// One stack under comparison.
 #[derive(Clone, Copy)]
 pub struct Side {
@@ -76,6 +100,8 @@ pub struct Side {
     pub bulk: fn(&BulkConfig) -> BulkResult,
     /// Runs a ping-pong load.
     pub ping_pong: fn(&PingPongConfig) -> PingPongResult,
+    /// Runs a churn load.
+    pub churn: fn(&ChurnConfig) -> ChurnResult,
 }
 
 /// Every stack, the one that others are compared with first.
@@ -84,10 +110,12 @@ pub const SIDES: &[Side] = &[
         name: "smoltcp",
         bulk: crate::smoltcp_side::bulk,
         ping_pong: crate::smoltcp_side::ping_pong,
+        churn: crate::smoltcp_side::churn,
     },
     Side {
         name: "braidnet",
         bulk: crate::braidnet_side::bulk,
         ping_pong: crate::braidnet_side::ping_pong,
+        churn: crate::braidnet_side::churn,
     },
 ];

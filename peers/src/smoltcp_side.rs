@@ -6,6 +6,10 @@
 //! and logging are off; the device is a pool of buffers with no allocation per packet ([`crate::queue_device`]). The clock is
 //! read once for both stacks' turns.
 
+mod churn;
+
+pub use churn::churn;
+
 use smoltcp::iface::{
     Config, Interface, PollIngressSingleResult, PollResult, SocketHandle, SocketSet,
 };
@@ -22,6 +26,7 @@ use crate::side::{
 
 const SERVICE_PORT: u16 = 7;
 const FIRST_CLIENT_PORT: u16 = 10_000;
+const CLIENT_PORTS: u64 = 50_000;
 /// Buffers of a connection that sends single bytes, or none.
 const SMALL_BUFFER_BYTES: usize = 1024;
 const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 1);
