@@ -153,6 +153,8 @@ impl<P: Payload> Tcb<P> {
     fn transmit_other<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> bool {
         let other = if self.is_orderly() {
             self.poll_rest(now, outlet)
+        } else if self.transmit_beside_doubt(now, outlet) {
+            return true;
         } else {
             self.poll_disorderly(now, outlet)
         };
@@ -164,6 +166,23 @@ impl<P: Payload> Tcb<P> {
         }
         outlet.transmit(segment, data);
         true
+    }
+
+    /// New data where only an answer is awaited that concerns nothing in flight: it leaves as on an orderly connection.
+    #[inline]
+    fn transmit_beside_doubt<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> bool {
+        if !self.connection.state.is_synchronized()
+            || self.receiver.bare_acks > 0
+            || !self.sender.couples
+            || self.sender.is_tail_due()
+        {
+            return false;
+        }
+        let octets = self.sender.allowance(now);
+        if octets > 0 {
+            self.transmit_new(now, octets, outlet);
+        }
+        octets > 0
     }
 
     #[inline(never)]

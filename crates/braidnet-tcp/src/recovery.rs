@@ -592,19 +592,18 @@ impl Sender {
     pub(crate) fn refresh(&mut self) {
         self.snd_up = self.snd_up.filter(|up| up.is_after(self.snd_una));
         let recovery = &self.recovery;
-        self.disordered = recovery.phase != Phase::Open
+        self.couples = !(recovery.phase != Phase::Open
             || recovery.dup_acks > 0
             || recovery.left_bytes > 0
             || recovery.guarded
             || recovery.forced
-            || recovery.tail.is_out()
-            || recovery.doubt.get().is_some()
             || self.marks.is_pending()
             || !self.flight.is_untouched()
             || self.snd_max != self.snd_nxt
             || self.snd_up.is_some()
             || self.path.is_searching()
-            || self.snd_wnd == 0;
+            || self.snd_wnd == 0);
+        self.disordered = !self.couples || recovery.tail.is_out() || recovery.doubt.get().is_some();
         self.tail_probes = recovery.by_time
             && matches!(recovery.phase, Phase::Open | Phase::Marked)
             && recovery.dup_acks == 0

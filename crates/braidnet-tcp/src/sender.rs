@@ -45,6 +45,8 @@ pub(crate) struct Sender {
     pub(crate) abandoned: bool,
     /// Something other than plain sliding goes on; see [`Sender::refresh`].
     pub(crate) disordered: bool,
+    /// Nothing that is in flight is in doubt: what follows leaves in trains, though the answer to a probe of the tail, or to what was sent again before, may be awaited.
+    pub(crate) couples: bool,
     /// When last polled, the congestion window was what held us back.
     pub(crate) cwnd_limited: bool,
     /// A model of the path decides what may leave: it hears of every ACK.
@@ -115,6 +117,7 @@ impl Sender {
             fin_queued: false,
             abandoned: false,
             disordered: false,
+            couples: true,
             cwnd_limited: modelled,
             modelled,
             paced: config.pacing || modelled,

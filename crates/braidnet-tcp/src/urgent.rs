@@ -24,7 +24,7 @@ impl<P: Payload> Tcb<P> {
     pub fn mark_urgent(&mut self) {
         if self.connection.state.may_send() && self.sender.queued() > 0 {
             self.sender.snd_up = Some(self.sender.data_end());
-            self.sender.disordered = true;
+            (self.sender.disordered, self.sender.couples) = (true, false);
         }
     }
 

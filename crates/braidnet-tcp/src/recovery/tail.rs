@@ -44,6 +44,11 @@ impl TailProbe {
 }
 
 impl Sender {
+    /// Whether a probe of the tail is to be sent.
+    pub(crate) fn is_tail_due(&self) -> bool {
+        self.recovery.tail.due
+    }
+
     /// Whether a probe of the tail is due, or not answered yet.
     pub(crate) fn is_probing_tail(&self) -> bool {
         self.recovery.tail.is_out()

@@ -272,6 +272,21 @@ fn a_probe_that_has_repaired_a_loss_is_paid_for() {
     }
 }
 
+#[test]
+fn while_a_probe_is_awaited_data_leave_in_trains() {
+    let mut host = in_flight(&config(), 4);
+    host.end.longest_train = 65_000;
+    wait(&mut host, 80);
+    assert_eq!(starts(&host.sent()), [3000]);
+    // It may answer the probe, or what the probe repeats: more is waited for.
+    host.arrive(&segment(ACK, 0, 4000, 0));
+    assert!(host.end.tcb.status().probing_tail);
+    host.end.transmitted = 0;
+    host.end.send(&[0; 8000]);
+    assert_eq!(host.sent().len(), 8);
+    assert_eq!(host.end.transmitted, 1);
+}
+
 /// §7.4.2: what a probe seems to have repaired had only been late, as a late D-SACK tells.
 #[test]
 fn a_probe_that_was_needless_is_paid_back() {
