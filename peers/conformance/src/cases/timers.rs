@@ -21,8 +21,8 @@ pub fn add(table: &mut Table) {
             |peer| {
                 let open = Open::to(ECHO);
                 let sent = Instant::now();
-                let connection = Connection::half_open(peer, &open)?;
-                let times = again(connection, 3, |s| s.control() == SYN | ACK)?;
+                let mut connection = Connection::half_open(peer, &open)?;
+                let times = again(&mut connection, 3, |s| s.control() == SYN | ACK)?;
                 let first = times[0] - sent;
                 let is_right =
                     first >= Duration::from_millis(900) && first < Duration::from_millis(2500);
@@ -41,7 +41,7 @@ pub fn add(table: &mut Table) {
                 let seq = connection.rcv_nxt;
                 connection.take_octets(10)?;
                 let sent = Instant::now();
-                let times = again(connection, 4, move |s| {
+                let times = again(&mut connection, 4, move |s| {
                     s.seq == seq && s.text == b"comes back"
                 })?;
                 doubles(sent, &times)
@@ -53,10 +53,10 @@ pub fn add(table: &mut Table) {
             "RFC 6298 §5.5",
             "a FIN is sent again, after twice as long each time",
             |peer| {
-                let connection = Connection::in_state(peer, State::LastAck, 5)?;
+                let mut connection = Connection::in_state(peer, State::LastAck, 5)?;
                 let sent = Instant::now();
                 let seq = connection.rcv_nxt.wrapping_sub(1);
-                let times = again(connection, 4, move |s| s.end() == seq.wrapping_add(1))?;
+                let times = again(&mut connection, 4, move |s| s.end() == seq.wrapping_add(1))?;
                 doubles(sent, &times)
             },
         )
@@ -69,7 +69,7 @@ pub fn add(table: &mut Table) {
             connection.send_text(b"comes back")?;
             connection.take_octets(10)?;
             let sent = Instant::now();
-            let times = again(connection, 1, |_| true)?;
+            let times = again(&mut connection, 1, |_| true)?;
             let first = times[0] - sent;
             ensure(
                 first > Duration::from_millis(950),
@@ -88,7 +88,7 @@ pub fn add(table: &mut Table) {
                 let mut connection = Connection::open(peer, &Open::to(CHARGEN).window(5 * 1460))?;
                 let first = connection.rcv_nxt;
                 connection.take_octets(5 * 1460)?;
-                let times = again(connection, 3, move |s| s.seq == first)?;
+                let times = again(&mut connection, 3, move |s| s.seq == first)?;
                 ensure(
                     times.len() == 3,
                     "the first, three times",
@@ -127,7 +127,7 @@ pub fn add(table: &mut Table) {
 
 /// When the next segments come that have been before; each must be as is said.
 fn again(
-    connection: Connection<'_>,
+    connection: &mut Connection<'_>,
     count: usize,
     is: impl Fn(&Arrived) -> bool,
 ) -> Outcome<Vec<Instant>> {
@@ -153,9 +153,13 @@ fn doubles(sent: Instant, times: &[Instant]) -> Outcome {
         gaps.push(at.duration_since(last).as_millis());
         last = *at;
     }
-    let is_right = gaps
-        .windows(2)
-        .all(|pair| pair[1] * 10 >= pair[0] * 16 && pair[1] * 10 <= pair[0] * 26 + 2000);
+    // A busy machine may delay one: each may be off by 150 ms, so the last is held against the first as well.
+    let is_near =
+        |pair: &[u128]| pair[1] * 10 + 1500 >= pair[0] * 16 && pair[1] * 10 <= pair[0] * 26 + 1500;
+    let doublings = gaps.len() as u32 - 1;
+    let (first, last) = (gaps[0], gaps[gaps.len() - 1]);
+    let is_far = last * 10u128.pow(doublings) >= first * 16u128.pow(doublings);
+    let is_right = is_far && gaps.windows(2).all(is_near);
     ensure(
         is_right,
         "each wait twice the one before",
@@ -172,15 +176,14 @@ fn nothing_for_a_while(connection: Connection<'_>) -> Outcome {
 
 /// What has to come before a timer does, on a machine that may be busy: once in three times is enough.
 fn promptly(peer: &mut Peer, body: impl Fn(&mut Peer) -> Outcome) -> Outcome {
+    for _ in 0..2 {
+        if body(peer).is_ok() {
+            return Ok(());
+        }
+        peer.settle()?;
+        peer.clear();
+    }
     body(peer)
-        .or_else(|_| {
-            peer.clear();
-            body(peer)
-        })
-        .or_else(|_| {
-            peer.clear();
-            body(peer)
-        })
 }
 
 fn acknowledgments(table: &mut Table) {
@@ -311,6 +314,8 @@ fn flights(table: &mut Table) {
             let mut connection = Connection::open(peer, &Open::to(CHARGEN))?;
             let first = connection.rcv_nxt;
             connection.take_octets(14_600)?;
+            // Its application has written more than that by then.
+            std::thread::sleep(Duration::from_millis(30));
             for _ in 0..2 {
                 let duplicate = connection.segment(ACK).ack(first);
                 connection.send(&duplicate)?;
@@ -334,7 +339,10 @@ fn flights(table: &mut Table) {
                     let duplicate = connection.segment(ACK).ack(first);
                     connection.send(&duplicate)?;
                 }
-                let times = again(connection, 1, move |s| s.seq == first)?;
+                let rst = connection.segment(RST);
+                let times = again(&mut connection, 1, move |s| s.seq == first)?;
+                // What follows, should this come too late, is not to be disturbed by it.
+                connection.send(&rst)?;
                 let waited = times[0].duration_since(sent);
                 ensure(waited < AT_ONCE, "at once", format!("{waited:?}"))
             })
