@@ -9,6 +9,7 @@ use braidnet::StackConfig;
 use braidnet::device::tun::{HostAddress, Mode, TunConfig, TunDevice};
 use braidnet::net::Host;
 use braidnet::wire::address::Address;
+use rustix::io::Errno;
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
@@ -22,6 +23,9 @@ use tokio::task::JoinSet;
 const CONNECTIONS: usize = 256;
 /// Bytes of each direction of one, besides what the sockets of both sides hold.
 const BUFFER: usize = 64 << 10;
+
+/// How long nobody is accepted where the system has no descriptor left.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// On one thread, beside the stack's own: so connections are passed on in the order in which they came, which some programs rely on.
 #[tokio::main(flavor = "current_thread")]
@@ -93,11 +97,24 @@ async fn inwards(listener: braidnet::tokio::TcpListener, to: SocketAddr) -> io::
     }
 }
 
+/// Whether the system may accept again later: the caller has gone, or descriptors are used up.
+fn passes(error: &io::Error) -> bool {
+    let passing = [Errno::CONNABORTED, Errno::MFILE, Errno::NFILE];
+    Errno::from_io_error(error).is_some_and(|number| passing.contains(&number))
+}
+
 async fn outwards(listener: tokio::net::TcpListener, host: Host, to: SocketAddr) -> io::Result<()> {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let place = room.clone().acquire_owned().await;
-        let (stream, _) = listener.accept().await?;
+        let (stream, _) = match listener.accept().await {
+            Err(error) if passes(&error) => {
+                eprintln!("nobody is accepted for a moment: {error}");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            accepted => accepted?,
+        };
         let host = host.clone();
         tokio::spawn(async move {
             let dialled = braidnet::tokio::TcpStream::connect(&host, to).await;

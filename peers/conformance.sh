@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests braidnet from the wire, and the kernel for reference: a driver that shares no code with braidnet (peers/conformance) plays hundreds of short
+# Tests braidnet from the wire, and the kernel for reference: a driver that shares no code with braidnet (peers/conformance) plays more than a thousand short
 # exchanges with `braidnet serve` on a TUN device, and with the kernel's own sockets, both at once, each in a network namespace of its own. Prints a line for
 # each class of cases, and what failed; fails if a MUST does on either side.
 #

@@ -66,6 +66,9 @@ struct Arguments {
     json: bool,
 }
 
+/// The most idle connections: the clients have 16,384 ports of their own to a server's port (RFC 6335 §6), and others want some.
+const IDLE_MAX: usize = 16_000;
+
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -98,6 +101,12 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         println!("{text}");
     }
     Ok(())
+}
+
+fn too_many(idle_connections: usize) -> String {
+    format!(
+        "{idle_connections} idle connections leave too few ports for others ({IDLE_MAX} at most)"
+    )
 }
 
 fn chosen_sides(names: &[String]) -> Result<Vec<Side>, String> {
@@ -137,10 +146,8 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>, String> {
         }
     }
     for &idle_connections in &arguments.idle {
-        if idle_connections > 50_000 {
-            return Err(format!(
-                "{idle_connections} idle connections are more than one address has ports for (50000)"
-            ));
+        if idle_connections > IDLE_MAX {
+            return Err(too_many(idle_connections));
         }
         cells.push(Cell::PingPong(PingPongConfig {
             mtu: 1500,
@@ -152,10 +159,8 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>, String> {
         }));
     }
     for &idle_connections in &arguments.churn_idle {
-        if idle_connections > 40_000 {
-            return Err(format!(
-                "{idle_connections} idle connections leave too few ports for others (40000 at most)"
-            ));
+        if idle_connections > IDLE_MAX {
+            return Err(too_many(idle_connections));
         }
         let connections = match idle_connections {
             0 => arguments.churn,

@@ -255,18 +255,25 @@ impl Default for Config {
 impl Config {
     /// The same with the buffers inside their ranges; itself where they are.
     pub(crate) fn bounded(self: &Arc<Config>) -> Arc<Config> {
-        let bounded = Config {
-            receive_buffer_bytes: self.receive_buffer_bytes.clamp(1, MAX_WINDOW_BYTES),
-            send_buffer_bytes: self.send_buffer_bytes.clamp(1, MAX_WINDOW_BYTES),
-            receive_buffer_max_bytes: (self.receive_buffer_max_bytes)
-                .min(self.receive_buffer_bytes.saturating_mul(MOST_GROWTH))
-                .min(MAX_WINDOW_BYTES),
-            send_buffer_max_bytes: self.send_buffer_max_bytes.min(MAX_WINDOW_BYTES),
-            ..**self
-        };
-        match bounded == **self {
+        let receive_buffer_bytes = self.receive_buffer_bytes.clamp(1, MAX_WINDOW_BYTES);
+        let send_buffer_bytes = self.send_buffer_bytes.clamp(1, MAX_WINDOW_BYTES);
+        let receive_buffer_max_bytes = (self.receive_buffer_max_bytes)
+            .min(self.receive_buffer_bytes.saturating_mul(MOST_GROWTH))
+            .min(MAX_WINDOW_BYTES);
+        let send_buffer_max_bytes = self.send_buffer_max_bytes.min(MAX_WINDOW_BYTES);
+        let is_bounded = receive_buffer_bytes == self.receive_buffer_bytes
+            && send_buffer_bytes == self.send_buffer_bytes
+            && receive_buffer_max_bytes == self.receive_buffer_max_bytes
+            && send_buffer_max_bytes == self.send_buffer_max_bytes;
+        match is_bounded {
             true => Arc::clone(self),
-            false => Arc::new(bounded),
+            false => Arc::new(Config {
+                receive_buffer_bytes,
+                send_buffer_bytes,
+                receive_buffer_max_bytes,
+                send_buffer_max_bytes,
+                ..**self
+            }),
         }
     }
 

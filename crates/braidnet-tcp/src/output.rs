@@ -168,7 +168,7 @@ impl<P: Payload> Tcb<P> {
         true
     }
 
-    /// New data where only an answer is awaited that concerns nothing in flight: it leaves as on an orderly connection.
+    /// New data where only an answer is awaited, to a probe of the tail or to what was sent again before, and nothing in flight is lost: it leaves as on an orderly connection.
     #[inline]
     fn transmit_beside_doubt<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> bool {
         if !self.connection.state.is_synchronized()

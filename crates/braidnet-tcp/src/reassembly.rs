@@ -67,8 +67,14 @@ impl<P: Payload> Reassembly<P> {
     ///
     /// An error says why all or part of it was not kept.
     pub(crate) fn insert(&mut self, seq: SeqNumber, payload: P) -> Result<(), DropReason> {
-        let new = || Box::new(Held::new(self.max_pieces, 0, self.allowance.clone()));
-        self.held.get_or_insert_with(new).insert(seq, payload)
+        if let Some(held) = &mut self.held {
+            return held.insert(seq, payload);
+        }
+        let mut held = Box::new(Held::new(self.max_pieces, 0, self.allowance.clone()));
+        let kept = held.insert(seq, payload);
+        // What is refused takes no memory.
+        self.held = Some(held).filter(|held| !held.is_empty());
+        kept
     }
 
     /// Makes way for data in order that ends at `end`: what lies inside it is let go of. Where it has to stop, if something
@@ -125,6 +131,10 @@ mod tests {
             let full = Err(DropReason::AllowanceUsedUp);
             assert_eq!(reassembly.insert(seq + 70, Bytes(vec![0; 60])), full);
             reassembly.clear();
+            assert_eq!(allowance.used_bytes(), 0);
+            assert!(allowance.take(50));
+            assert_eq!(reassembly.insert(seq, Bytes(vec![0; 60])), full);
+            allowance.give_back(50);
             assert!(reassembly.is_empty() && reassembly.held.is_none());
             assert_eq!(allowance.used_bytes(), 0);
         }

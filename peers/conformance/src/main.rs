@@ -1,4 +1,4 @@
-//! A black-box test of a TCP/IP stack, from the wire: hundreds of short exchanges of packets with `braidnet serve` on a TUN device, and with the kernel for
+//! A black-box test of a TCP/IP stack, from the wire: more than a thousand short exchanges of packets with `braidnet serve` on a TUN device, and with the kernel for
 //! reference. It shares no code with what it tests: headers are made and read by `etherparse`.
 //!
 //! Each case names the section of the RFC that it is about and how much that asks for it. What fails against the kernel has read an RFC wrong, or

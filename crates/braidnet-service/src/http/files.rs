@@ -88,7 +88,7 @@ impl Files {
     }
 }
 
-/// The threads that read files; dropping it ends them. What is still asked for then is not answered.
+/// The threads that read files; dropping it ends them. What is still asked for then is answered only where nobody has to wait for it.
 pub struct FileThreads {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,

@@ -5,6 +5,7 @@ use crate::case::Table;
 use crate::connection::{Connection, Open};
 use crate::packet::ACK;
 use crate::peer::{ECHO, ensure};
+use crate::side::Side;
 
 /// Octets that have been delivered before.
 const BEFORE: usize = 20;
@@ -72,8 +73,8 @@ pub fn add(table: &mut Table) {
             let name = format!(
                 "of text that ends beyond the window no more than {octets} octets inside are taken, peer at {iss:#x}"
             );
-            table.must("RFC 9293 §3.10.7.4", name, move |peer| {
-                let mut connection = Connection::open(peer, &Open::to(ECHO).iss(iss))?;
+            let case = table.must("RFC 9293 §3.10.7.4", name, move |peer| {
+                let mut connection = Connection::open(peer, &Open::to(ECHO).iss(iss).sack())?;
                 // Without a window scale the window is what the last segment said: the edge is a hole away.
                 let edge = connection
                     .snd_nxt
@@ -83,8 +84,15 @@ pub fn add(table: &mut Table) {
                 connection.send(&over)?;
                 let ack = connection.expect_ack()?;
                 ensure(ack.window > 0, "a window", "none")?;
+                // What was kept it tells of.
+                for (_, right) in &ack.options.sack {
+                    let beyond = right.wrapping_sub(edge) as i32;
+                    let what = format!("nothing kept beyond {edge}");
+                    ensure(beyond <= 0, &what, format!("{beyond} octets"))?;
+                }
                 connection.echo(b"at its left")
             });
+            case.departs(Side::Linux, "what is beyond the window is kept, too");
         }
         for off in [1u32, 1000, 0x7000_0000] {
             let name = format!(

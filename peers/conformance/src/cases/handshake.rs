@@ -190,7 +190,8 @@ fn listening(table: &mut Table) {
                 let ack = segment.seq.wrapping_add(1);
                 let what = format!("a SYN-ACK that acknowledges {ack}");
                 let seen = peer.expect(&what, |seen| {
-                    seen.tcp().is_some_and(|s| s.control() == SYN | ACK)
+                    seen.tcp()
+                        .is_some_and(|s| s.control() == SYN | ACK && s.ack == ack)
                 });
                 seen.map(drop)
             } else {

@@ -287,6 +287,39 @@ fn while_a_probe_is_awaited_data_leave_in_trains() {
     assert_eq!(host.end.transmitted, 1);
 }
 
+#[test]
+fn a_probe_that_is_due_leaves_before_a_train() {
+    let mut host = in_flight(&config(), 4);
+    host.end.longest_train = 65_000;
+    wait(&mut host, 80);
+    host.end.transmitted = 0;
+    host.end.send(&[0; 6000]);
+    assert_eq!(host.sent().len(), 6);
+    assert_eq!(host.end.transmitted, 2, "the probe, and what follows");
+}
+
+#[test]
+fn while_a_cut_is_in_doubt_data_leave_in_trains() {
+    let mut host = in_flight(&config(), 8);
+    host.end.longest_train = 65_000;
+    wait(&mut host, 40);
+    host.arrive(&sack(0, &[(1000, 8000)]));
+    wait(&mut host, 20);
+    assert_eq!(starts(&host.sent())[0], 0);
+    wait(&mut host, 40);
+    host.arrive(&segment(ACK, 0, 8000, 0));
+    let status = host.end.tcb.status();
+    assert!(
+        !status.is_recovering() && status.cwnd < 10_000,
+        "{status:?}"
+    );
+    assert!(host.end.tcb.is_transmit_due(), "the cut may be in vain yet");
+    host.end.transmitted = 0;
+    host.end.send(&[0; 8000]);
+    assert!(host.sent().len() > 2);
+    assert_eq!(host.end.transmitted, 1);
+}
+
 /// §7.4.2: what a probe seems to have repaired had only been late, as a late D-SACK tells.
 #[test]
 fn a_probe_that_was_needless_is_paid_back() {
