@@ -417,6 +417,8 @@ impl Sender {
     /// Something in flight was not acknowledged in time (RFC 6298 §5.4 to §5.6).
     fn on_timeout(&mut self, now: Instant) {
         self.rtt.back_off();
+        // The backoff ends with the next measurement (§5): that need not wait until all of this flight has been repaired.
+        self.measure_anew();
         if self.snd_wnd == 0 {
             // The window closed over what is in flight: this is a probe, and no sign of congestion
             // (RFC 9293 §3.8.6.1).

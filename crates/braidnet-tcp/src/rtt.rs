@@ -58,7 +58,7 @@ impl Rtt {
         }
     }
 
-    /// Takes a measurement (RFC 6298 §2.2 and §2.3) and forgets the backoff (§5.7). A clock too coarse to see the round
+    /// Takes a measurement (RFC 6298 §2.2 and §2.3) and forgets the backoff (§5). A clock too coarse to see the round
     /// trip measures 0, which counts as 1 ns.
     pub(crate) fn sample(&mut self, now: Instant, rtt: u64) {
         let rtt = rtt.min(self.max_rto).max(1);
@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(rtt.rto(), expected * MS, "RFC 6298 §5.5, §2.5");
         }
         rtt.sample(Instant::ZERO, 100 * MS);
-        assert!(rtt.rto() < 300 * MS, "RFC 6298 §5.7");
+        assert!(rtt.rto() < 300 * MS, "RFC 6298 §5");
         assert_eq!(rtt.rto_doubled(200), 60_000 * MS);
     }
 

@@ -258,7 +258,7 @@ impl Sender {
     /// Nothing is on its way.
     pub(crate) fn restart(&mut self) {
         self.flight.restart(self.snd_una);
-        self.measured_to = self.snd_una;
+        self.measure_anew();
         self.pacing.restart(self.snd_nxt);
     }
 
@@ -514,6 +514,11 @@ impl Sender {
             let age = age.min(u64::from(ticks.max(1)) * 1_000_000);
             self.rtt.sample(now, age);
         }
+    }
+
+    /// What is acknowledged next measures a round trip, though one was measured in this flight.
+    pub(crate) fn measure_anew(&mut self) {
+        self.measured_to = self.snd_una;
     }
 
     /// Accounts for `octets` new sequence numbers from SND.NXT on, which leave now.

@@ -323,8 +323,8 @@ fn a_window_that_closes_over_what_is_in_flight() {
     assert_eq!(starts(&host.sent()), [1000, 2000, 3000]);
 }
 
-/// A connection with timestamps whose first segment leaves four times, after 0, 1, 4 and 12 seconds; and the timestamps.
-fn sent_four_times() -> (Host, [u32; 4]) {
+/// A connection with timestamps, opened in 20 ms.
+fn with_timestamps() -> Host {
     let mut syn = segment(SYN, -1, 0, 0);
     syn.header.present = TcpHeader::HAS_TIMESTAMPS;
     let mut host = Host::accept(
@@ -337,6 +337,12 @@ fn sent_four_times() -> (Host, [u32; 4]) {
     host.now += Duration::from_millis(20);
     host.arrive(&echoing(0, 0));
     assert_eq!(host.end.tcb.status().srtt, Duration::from_millis(20));
+    host
+}
+
+/// Such a one whose first segment leaves four times, after 0, 1, 4 and 12 seconds; and the timestamps.
+fn sent_four_times() -> (Host, [u32; 4]) {
+    let mut host = with_timestamps();
     host.end.send(&[0; 500]);
     let stamps = [0, 1, 3, 8].map(|seconds| {
         host.wait(Duration::from_secs(seconds));
@@ -386,6 +392,30 @@ fn an_old_echo_is_no_round_trip() {
         host.arrive(&echoing(1000, 0));
         assert!(host.end.tcb.status().rto < Duration::from_millis(300));
     }
+}
+
+/// RFC 6298 §5: the backoff ends with the first measurement, and what of this flight comes after it is not sent that late.
+#[test]
+fn a_backoff_does_not_outlast_the_first_answer() {
+    let mut host = with_timestamps();
+    // All are in flight when the first is measured.
+    host.end.send(&[0; 2000]);
+    let sent = host.end.poll(host.now);
+    assert!(sent.len() > 1);
+    host.now += Duration::from_millis(30);
+    let first = sent[0].data.len();
+    host.arrive(&echoing(first as i32, sent[0].header.ts_value));
+    let mut again = Vec::new();
+    for _ in 0..6 {
+        let deadline = host.end.tcb.deadline().unwrap();
+        host.wait(deadline.since(host.now));
+        again = host.end.poll(host.now);
+    }
+    assert!(host.end.tcb.status().rto > Duration::from_secs(10));
+    host.now += Duration::from_millis(30);
+    let end = first + again[0].data.len();
+    host.arrive(&echoing(end as i32, again[0].header.ts_value));
+    assert!(host.end.tcb.status().rto < Duration::from_millis(300));
 }
 
 #[test]
