@@ -9,6 +9,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use std::io;
 use std::net::ToSocketAddrs;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// A UDP socket of a [`Host`], as [`std::net::UdpSocket`] is one of the system.
@@ -186,6 +187,45 @@ impl UdpSocket {
         Ok(())
     }
 
+    /// What is readable while a datagram, or what the network has said of one, may be there to be received, for event loops: from when something has
+    /// come until a receiving verb that [does not block](UdpSocket::set_nonblocking) says `WouldBlock`. Made when it is first asked for; closed with
+    /// the socket.
+    ///
+    /// ```
+    /// use braidnet::device::{memory, Capabilities};
+    /// use braidnet::net::{Host, UdpSocket};
+    /// use braidnet::StackConfig;
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use std::io::ErrorKind;
+    ///
+    /// let (here, there) = memory::wire(Capabilities::ip(1500), 256);
+    /// let oracle = Host::start(&StackConfig::new("10.0.0.2".parse()?), there)?;
+    /// let asker = Host::start(&StackConfig::new("10.0.0.1".parse()?), here)?;
+    ///
+    /// let ear = UdpSocket::bind(&oracle, "10.0.0.2:53")?;
+    /// ear.set_nonblocking(true)?;
+    /// UdpSocket::bind(&asker, "0.0.0.0:0")?.send_to(b"who?", "10.0.0.2:53")?;
+    /// poll(&mut [PollFd::from_borrowed_fd(ear.readable_fd()?, PollFlags::IN)], None)?;
+    /// let mut question = [0; 512];
+    /// assert_eq!(ear.recv(&mut question)?, 4);
+    /// assert_eq!(ear.recv(&mut question).unwrap_err().kind(), ErrorKind::WouldBlock);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub fn readable_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        Ok(self.handle.events()?.readable())
+    }
+
+    /// What is writable while sending need not wait, likewise: always. It is another descriptor, and to be waited for with `POLLOUT` alone.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub fn writable_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        Ok(self.handle.events()?.writable())
+    }
+
     /// Whether datagrams may go to every host of a network.
     ///
     /// # Errors
@@ -213,7 +253,7 @@ impl UdpSocket {
         self.handle.take_error()
     }
 
-    #[cfg(feature = "tokio")]
+    #[cfg(any(feature = "mio", feature = "tokio"))]
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }

@@ -44,7 +44,7 @@ impl TcpListener {
         })
     }
 
-    #[cfg(feature = "tokio")]
+    #[cfg(any(feature = "mio", feature = "tokio"))]
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }

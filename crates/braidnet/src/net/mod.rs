@@ -30,8 +30,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Event loops wait for descriptors: [`TcpStream::readable_fd`], [`TcpStream::writable_fd`] and [`TcpListener::readable_fd`]. With the
-//! feature `mio`, streams and listeners are sources of its events.
+//! Event loops wait for descriptors: [`TcpStream::readable_fd`] and [`TcpStream::writable_fd`], the same of [`UdpSocket`], and
+//! [`TcpListener::readable_fd`]. With the feature `mio`, all three are sources of its events.
 //!
 //! What it refuses: IPv6, as long as the stack has none (`Unsupported`), and connections of a host with itself (`AddrNotAvailable`): it has no loopback.
 

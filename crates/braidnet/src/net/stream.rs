@@ -55,7 +55,7 @@ impl TcpStream {
         }
     }
 
-    #[cfg(feature = "tokio")]
+    #[cfg(any(feature = "mio", feature = "tokio"))]
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }

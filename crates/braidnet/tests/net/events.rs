@@ -1,6 +1,7 @@
 //! Event loops of the system wait for a socket's descriptors: by level as long as a verb has not said that it would block, by edge each time anew.
 
 use super::*;
+use braidnet::net::UdpSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -111,4 +112,72 @@ fn a_refusal_is_an_event() {
     assert!(writable(&call, true));
     let error = call.take_error().expect("a host").expect("refused");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+}
+
+/// A socket on each of two hosts: the one that asks, and the one that is asked, which does not block.
+fn datagram_sockets(client: &Host, server: &Host) -> (UdpSocket, UdpSocket) {
+    let ear = UdpSocket::bind(server, "10.0.0.2:0").expect("a free port");
+    ear.set_nonblocking(true).expect("a socket");
+    let mouth = UdpSocket::bind(client, "10.0.0.1:0").expect("a free port");
+    let at = ear.local_addr().expect("bound");
+    mouth.connect(at).expect("an address");
+    (mouth, ear)
+}
+
+#[test]
+fn a_datagram_is_readable_until_receiving_would_block() {
+    let (client, server) = hosts();
+    let (mouth, ear) = datagram_sockets(&client, &server);
+    let heard = |waits| is_ready(ear.readable_fd().expect("one"), PollFlags::IN, waits);
+    let sends = |waits| is_ready(mouth.writable_fd().expect("one"), PollFlags::OUT, waits);
+    assert!(!heard(false));
+    for round in 0..100 {
+        assert!(sends(false), "sending never waits");
+        mouth.send(b"who?").expect("it is sent");
+        assert!(heard(true), "round {round}");
+        let mut question = [0; 8];
+        assert_eq!(ear.peek(&mut question).expect("one"), 4);
+        assert_eq!(ear.recv(&mut question).expect("the same"), 4);
+        assert!(heard(false), "nobody has said that it would block");
+        assert!(would_block(ear.recv(&mut question)));
+        assert!(!heard(false), "round {round}");
+    }
+}
+
+#[test]
+fn an_edge_comes_with_each_datagram() {
+    let (client, server) = hosts();
+    let (mouth, ear) = datagram_sockets(&client, &server);
+    let events = epoll::create(epoll::CreateFlags::CLOEXEC).expect("one");
+    let data = epoll::EventData::new_u64(1);
+    let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&events, ear.readable_fd().expect("one"), data, edge).expect("it can be");
+    let mut buffer = Vec::with_capacity(4);
+    for round in 0..100_u8 {
+        mouth.send(&[round]).expect("it is sent");
+        let mut heard = [0];
+        while would_block(ear.recv(&mut heard)) {
+            // Without end: that no edge is lost is what is tested.
+            epoll::wait(&events, rustix::buffer::spare_capacity(&mut buffer), None)
+                .expect("an event");
+            buffer.clear();
+        }
+        assert_eq!(heard, [round]);
+    }
+}
+
+#[test]
+fn what_the_network_says_of_a_datagram_is_readable() {
+    let (client, _server) = hosts();
+    let mouth = UdpSocket::bind(&client, "10.0.0.1:0").expect("a free port");
+    mouth.set_nonblocking(true).expect("a socket");
+    mouth.connect("10.0.0.2:9").expect("an address");
+    let heard = |waits| is_ready(mouth.readable_fd().expect("one"), PollFlags::IN, waits);
+    assert!(!heard(false));
+    mouth.send(b"who?").expect("it is sent");
+    assert!(heard(true));
+    let said = mouth.recv(&mut [0]).expect_err("nobody is there");
+    assert_eq!(said.kind(), ErrorKind::ConnectionRefused);
+    assert!(would_block(mouth.recv(&mut [0])));
+    assert!(!heard(false));
 }
