@@ -3,6 +3,7 @@
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use braidnet_device::tun::{HostAddress, Mode, TunConfig, TunDevice, TunError};
@@ -20,6 +21,10 @@ pub const STACK: [u8; 4] = [10, 99, 0, 2];
 /// The longest that a packet on its way may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Tests take turns. Between its fork and its exec a child that another test starts holds every descriptor of the process, and a device that has
+/// been let go of is still held then.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Runs `test` in a network namespace of its own, or says why not.
 pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     if let Err(reason) = allowed() {
@@ -27,6 +32,7 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
         println!("SKIPPED {name}: {reason}");
         return;
     }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             unshare_network().expect("tried before");

@@ -210,6 +210,34 @@ fn what_the_syn_ack_does_not_acknowledge_is_sent_at_once() {
     }
 }
 
+/// What Nagle's rule would keep back has left before, with the SYN.
+#[test]
+fn nagles_rule_does_not_hold_back_what_the_syn_has_carried() {
+    let nagle = Config {
+        nagle: true,
+        ..plain()
+    };
+    let rows: [(i32, &[Reply]); 3] = [
+        (0, &[(ACK, 0, 0, 800), (ACK | PSH, 800, 0, 300)]),
+        (100, &[(ACK, 100, 0, 800), (ACK | PSH, 900, 0, 200)]),
+        // All that is left is new.
+        (900, &[(ACK | PSH, 900, 0, 200)]),
+    ];
+    for (acked, expected) in rows {
+        let (mut host, syn) = client(&nagle, known(1200), &[7; 1100]);
+        assert_eq!(syn.data.len(), 1100);
+        let mut answer = syn_ack(acked, None);
+        answer.header.mss = 800;
+        host.arrive(&answer);
+        assert_eq!(host.sent(), expected, "{acked}");
+        // What comes later waits for its answer.
+        host.end.send(&[7; 50]);
+        assert_eq!(host.sent(), [], "{acked}");
+        host.arrive(&segment(ACK, 0, 1100, 0));
+        assert_eq!(host.sent(), [(ACK | PSH, 1100, 0, 50)], "{acked}");
+    }
+}
+
 #[test]
 fn a_syn_that_is_sent_again_carries_neither_data_nor_option() {
     let (mut host, syn) = client(&plain(), known(1200), b"hello");

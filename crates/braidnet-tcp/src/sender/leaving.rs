@@ -31,10 +31,11 @@ impl Sender {
         let flight_size = self.flight_size();
         let in_window = self.snd_wnd.saturating_sub(flight_size);
         let octets = if wanted <= in_window {
-            // Nagle (RFC 9293 §3.7.4): a small last segment waits for what is in flight. A FIN pushes it, and so does urgency.
+            // Nagle (RFC 9293 §3.7.4): a small last segment of new data waits for what is in flight. A FIN pushes it, and so does urgency.
             if wanted < smss
                 && self.nagle
                 && flight_size != 0
+                && self.snd_nxt == self.snd_max
                 && !self.fin_queued
                 && self.snd_up.is_none()
             {
