@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# How fast two stacks of braidnet's own talk over a veth pair, each in a network namespace: by XDP sockets, and by packet sockets without offloads, and, for what those are
-# worth, with them, in interleaved rounds. Prints the medians, and the first's as a part of each other's.
+# How fast two stacks of one kind talk over a veth pair, each in a network namespace: braidnet's by XDP sockets, by packet sockets without offloads, and, for what those are
+# worth, with them, and smoltcp's by packet sockets, in interleaved rounds. Prints the medians, and the first's as a part of each other's.
 #
 #   cargo build --release && (cd peers/over-veth && cargo build --release)
 #   peers/over-veth.sh                          # all loads, 7 rounds of 3 s
 #   LOADS="send echo" ROUNDS=15 peers/over-veth.sh
 #
 # Loads: send and receive (as the client sees it; Gbit/s), echo (one byte there and back; µs).
-# Needs root and ip (iproute2). BRAIDNET and OVER_VETH name other binaries, SIDES, LOADS, ROUNDS, SECONDS_EACH, ARGUMENTS (of serve) what is run.
+# Needs root and ip (iproute2). BRAIDNET and OVER_VETH name other binaries, SIDES, LOADS, ROUNDS, SECONDS_EACH, ARGUMENTS (of serve), BUFFER (smoltcp's) what is run.
 set -euo pipefail
 
 NAME=over-veth
-SIDES=${SIDES:-xdp packet packet-offload}
+SIDES=${SIDES:-xdp packet smoltcp packet-offload}
 LOADS=${LOADS:-send receive echo}
 ROUNDS=${ROUNDS:-7}
 SECONDS_EACH=${SECONDS_EACH:-3}
 ARGUMENTS=${ARGUMENTS:-}
+BUFFER=${BUFFER:-$((4 << 20))}
 NEAR=bn-near-$$ FAR=bn-far-$$
 NAMESPACES=("$NEAR" "$FAR")
 source "$(dirname "$0")/beside-linux.sh"
@@ -32,13 +33,18 @@ start() {
     ip -n "$NEAR" link set veth-near up
     ip -n "$FAR" link set veth-far up
     case $1 in
-    xdp) by=--xdp offload= client=(--by xdp) ;;
-    packet) by=--packet offload="--offload off" client=(--by packet) ;;
-    packet-offload) by=--packet offload= client=(--by packet --offload) ;;
-    *) say "there is no side $1: xdp, packet, packet-offload"; exit 2 ;;
+    xdp) serve=(--xdp veth-far) client=(--by xdp) ;;
+    packet) serve=(--packet veth-far --offload off) client=(--by packet) ;;
+    packet-offload) serve=(--packet veth-far) client=(--by packet --offload) ;;
+    smoltcp) serve=() client=(--by smoltcp --buffer "$BUFFER") ;;
+    *) say "there is no side $1: xdp, packet, packet-offload, smoltcp"; exit 2 ;;
     esac
-    # shellcheck disable=SC2086 # words
-    ip netns exec "$FAR" "$BRAIDNET" serve $by veth-far $offload --address 10.96.0.2/24 --discard 9 --chargen 19 --echo 7 $ARGUMENTS >/dev/null &
+    if [ "$1" = smoltcp ]; then
+        ip netns exec "$FAR" "$OVER_VETH" smoltcp --interface veth-far --address 10.96.0.2 --buffer "$BUFFER" &
+    else
+        # shellcheck disable=SC2086 # words
+        ip netns exec "$FAR" "$BRAIDNET" serve "${serve[@]}" --address 10.96.0.2/24 --discard 9 --chargen 19 --echo 7 $ARGUMENTS >/dev/null &
+    fi
     server=$!
     started=("$server")
 }
@@ -52,7 +58,7 @@ stop() {
 
 # One measurement: Gbit/s, or µs of the median and the 99th percentile.
 measure() {
-    ip netns exec "$NEAR" timeout $((SECONDS_EACH + 10)) "$OVER_VETH" --interface veth-near "${client[@]}" \
+    ip netns exec "$NEAR" timeout $((SECONDS_EACH + 10)) "$OVER_VETH" client --interface veth-near "${client[@]}" \
         --address 10.96.0.1 --to 10.96.0.2 --seconds "${2:-$SECONDS_EACH}" "$1"
 }
 

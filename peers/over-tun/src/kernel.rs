@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::thread;
 
-use crate::{CHARGEN, DISCARD, ECHO};
+use over_tun::{CHARGEN, DISCARD, ECHO};
 
 /// Bytes of a read or a write.
 const PIECE: usize = 128 << 10;

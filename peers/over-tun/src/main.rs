@@ -3,16 +3,17 @@
 //! Every server has the same three services: what comes to port 9 is thrown away, port 19 sends without end, and port 7 sends
 //! back what it gets.
 
+mod behind_tun;
 mod client;
 mod kernel;
-mod smoltcp;
 mod tun;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use over_tun::load::Load;
 
 /// Another stack behind a TUN device, the kernel's own sockets, or their client
 #[derive(Parser)]
@@ -58,22 +59,6 @@ enum Arguments {
     },
 }
 
-/// What a client does.
-#[derive(Clone, Copy, Subcommand)]
-enum Load {
-    /// Sends: prints Gbit/s
-    Send,
-    /// Receives: prints Gbit/s
-    Receive,
-    /// One byte there and back, over and over: prints microseconds, median and 99th percentile
-    Echo,
-}
-
-/// Where bytes are thrown away, where they come from, and where they come back.
-const DISCARD: u16 = 9;
-const CHARGEN: u16 = 19;
-const ECHO: u16 = 7;
-
 fn main() -> ExitCode {
     let done = match Arguments::parse() {
         Arguments::Smoltcp {
@@ -82,7 +67,7 @@ fn main() -> ExitCode {
             buffer,
             connections,
             plain,
-        } => smoltcp::serve(&tun, address, buffer, connections, !plain),
+        } => behind_tun::serve(&tun, address, buffer, connections, !plain),
         Arguments::Kernel { address } => kernel::serve(address),
         Arguments::Client {
             to,

@@ -1,78 +1,50 @@
-//! smoltcp behind a TUN device, turned by one thread that sleeps when there is nothing to do, as its examples do.
+//! smoltcp's sockets, as good for these loads as it has them, and the services over them.
 
-use std::io;
-use std::net::Ipv4Addr;
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp;
-use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 
-use crate::tun::Tun;
 use crate::{CHARGEN, DISCARD, ECHO};
 
-const MTU: usize = 1500;
-
-/// Serves until the process ends.
-///
-/// # Errors
-/// If the device cannot be attached to.
-pub fn serve(
-    name: &str,
-    address: Ipv4Addr,
-    buffer: usize,
-    connections: usize,
-    offloads: bool,
-) -> io::Result<()> {
-    let mut device = Tun::attach(name, MTU, offloads)?;
-    let mut interface = Interface::new(
-        Config::new(HardwareAddress::Ip),
-        &mut device,
-        Instant::now(),
-    );
-    interface.update_ip_addrs(|addresses| {
-        addresses
-            .push(IpCidr::new(IpAddress::Ipv4(address), 24))
-            .expect("one address fits");
-    });
-    let mut sockets = SocketSet::new(Vec::new());
-    let mut served: Vec<Served> = Vec::new();
-    for port in [DISCARD, CHARGEN, ECHO] {
-        for _ in 0..connections {
-            served.push(Served {
-                handle: sockets.add(socket(buffer)),
-                port,
-            });
-        }
-    }
-    let pattern = vec![b'x'; 128 << 10];
-    loop {
-        let now = Instant::now();
-        interface.poll(now, &mut device, &mut sockets);
-        let mut stirred = false;
-        for one in &served {
-            stirred |= one.turn(&mut sockets, &pattern);
-        }
-        if stirred {
-            continue;
-        }
-        let now = Instant::now();
-        let at_most = interface.poll_delay(now, &sockets);
-        if at_most != Some(Duration::ZERO) {
-            sleep(&device, at_most);
-        }
-    }
-}
-
-/// A socket as good for these loads as smoltcp has it: no Nagle, no delayed acknowledgments.
-fn socket(buffer: usize) -> tcp::Socket<'static> {
+/// A socket with so many bytes of each buffer: no Nagle, no delayed acknowledgments.
+pub fn socket(buffer: usize) -> tcp::Socket<'static> {
     let buffers = [buffer, buffer].map(|bytes| tcp::SocketBuffer::new(vec![0; bytes]));
     let [receive, send] = buffers;
     let mut socket = tcp::Socket::new(receive, send);
     socket.set_nagle_enabled(false);
     socket.set_ack_delay(None);
     socket
+}
+
+/// The services, each with sockets for a number of connections.
+pub struct Services {
+    served: Vec<Served>,
+    pattern: Vec<u8>,
+}
+
+impl Services {
+    /// Puts their sockets into the set; nobody listens before the first turn.
+    pub fn new(sockets: &mut SocketSet<'_>, buffer: usize, connections: usize) -> Services {
+        let mut served = Vec::new();
+        for port in [DISCARD, CHARGEN, ECHO] {
+            for _ in 0..connections {
+                let handle = sockets.add(socket(buffer));
+                served.push(Served { handle, port });
+            }
+        }
+        Services {
+            served,
+            pattern: vec![b'x'; 128 << 10],
+        }
+    }
+
+    /// Does what there is to do; whether there was something.
+    pub fn turn(&self, sockets: &mut SocketSet<'_>) -> bool {
+        let mut stirred = false;
+        for one in &self.served {
+            stirred |= one.turn(sockets, &self.pattern);
+        }
+        stirred
+    }
 }
 
 /// One socket of a service.
@@ -112,15 +84,4 @@ fn echo(socket: &mut tcp::Socket<'_>) -> usize {
     let most = (socket.send_capacity() - socket.send_queue()).min(bytes.len());
     let read = socket.recv_slice(&mut bytes[..most]).unwrap_or(0);
     socket.send_slice(&bytes[..read]).unwrap_or(0)
-}
-
-/// Sleeps until something comes or the time is up.
-fn sleep(device: &Tun, at_most: Option<Duration>) {
-    let fd = device.fd();
-    let time = at_most.map(|time| Timespec {
-        tv_sec: time.secs() as i64,
-        tv_nsec: (time.total_micros() % 1_000_000 * 1000) as i64,
-    });
-    // Whoever is interrupted looks again.
-    let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], time.as_ref());
 }

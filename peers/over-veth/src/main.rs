@@ -1,34 +1,58 @@
-//! The client of `peers/over-veth.sh`: a stack of braidnet's own on an Ethernet interface, by packet sockets or XDP sockets, and one connection from it to `braidnet serve`.
+//! The ends of `peers/over-veth.sh` that are not `braidnet serve`: the client on a stack of braidnet's own on an Ethernet interface, by packet sockets or XDP sockets, and server and
+//! client on smoltcp.
+
+mod smoltcp;
 
 use std::error::Error;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use braidnet::StackConfig;
 use braidnet::device::packet::{PacketConfig, PacketDevice};
 use braidnet::device::xdp::{XdpConfig, XdpDevice};
 use braidnet::net::{Host, TcpStream};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
+use over_tun::load::{Load, Measured};
 
-/// A client on a stack of its own
+/// One end of a pair of interfaces, on a stack of its own
 #[derive(Parser)]
-struct Arguments {
+enum Arguments {
+    /// Serves with smoltcp
+    Smoltcp {
+        /// The interface
+        #[arg(long)]
+        interface: String,
+        /// The address of the stack
+        #[arg(long)]
+        address: Ipv4Addr,
+        /// Bytes of each buffer of a connection
+        #[arg(long, default_value_t = BUFFER)]
+        buffer: usize,
+    },
+    /// Measures a server
+    Client(Client),
+}
+
+#[derive(Args)]
+struct Client {
     /// The interface
     #[arg(long)]
     interface: String,
-    /// By which sockets
+    /// By which stack and sockets
     #[arg(long)]
     by: By,
     /// Let the kernel make checksums, and segments of trains (packet sockets only)
     #[arg(long)]
     offload: bool,
+    /// Bytes of each buffer of a connection (smoltcp only)
+    #[arg(long, default_value_t = BUFFER)]
+    buffer: usize,
     /// The address of the client's stack
     #[arg(long)]
-    address: IpAddr,
+    address: Ipv4Addr,
     /// The server
     #[arg(long)]
-    to: IpAddr,
+    to: Ipv4Addr,
     /// How long
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
@@ -40,100 +64,62 @@ struct Arguments {
 /// How a stack has an interface.
 #[derive(Clone, Copy, ValueEnum)]
 enum By {
-    /// Shared with the system (AF_PACKET)
+    /// braidnet, shared with the system (AF_PACKET)
     Packet,
-    /// Taken over (AF_XDP)
+    /// braidnet, taken over (AF_XDP)
     Xdp,
+    /// smoltcp, shared with the system (AF_PACKET)
+    Smoltcp,
 }
 
-/// What a client does.
-#[derive(Clone, Copy, Subcommand)]
-enum Load {
-    /// Sends to port 9: prints Gbit/s
-    Send,
-    /// Receives from port 19: prints Gbit/s
-    Receive,
-    /// One byte to port 7 and back, over and over: prints microseconds, median and 99th percentile
-    Echo,
-}
-
-/// Bytes of a read or a write.
-const PIECE: usize = 128 << 10;
-/// What is not counted before the measurement.
-const WARM_UP: Duration = Duration::from_millis(300);
+/// Of smoltcp's buffers the size with which it is fastest here.
+const BUFFER: usize = 4 << 20;
 /// How long the other side may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse();
-    let config = StackConfig::new(arguments.address);
-    let name = &arguments.interface;
-    let host = match arguments.by {
-        By::Packet => {
-            let device = PacketConfig {
-                offload: arguments.offload,
-                ..PacketConfig::on(name)
-            };
-            Host::start(&config, PacketDevice::attach(device)?)?
-        }
-        By::Xdp => Host::start(&config, XdpDevice::attach(XdpConfig::on(name))?)?,
-    };
-    let time = Duration::from_secs_f64(arguments.seconds.max(0.1));
-    let connect = |port| {
-        let to = SocketAddr::new(arguments.to, port);
-        TcpStream::connect_timeout(&host, &to, PATIENCE)
-    };
-    match arguments.load {
-        Load::Send => bulk(connect(9)?, time, |stream, piece| stream.write(piece))?,
-        Load::Receive => bulk(connect(19)?, time, |stream, piece| stream.read(piece))?,
-        Load::Echo => echo(connect(7)?, time)?,
+    match Arguments::parse() {
+        Arguments::Smoltcp {
+            interface,
+            address,
+            buffer,
+        } => smoltcp::Stack::new(&interface, address)?.serve(buffer)?,
+        Arguments::Client(client) => client.measure()?.print(),
     }
     Ok(())
 }
 
-fn bulk(
-    mut stream: TcpStream,
-    time: Duration,
-    mut step: impl FnMut(&mut TcpStream, &mut [u8]) -> io::Result<usize>,
-) -> io::Result<()> {
-    let mut piece = vec![b'x'; PIECE];
-    let mut run = |time: Duration| -> io::Result<f64> {
-        let begin = Instant::now();
-        let mut bytes = 0;
-        while begin.elapsed() < time {
-            bytes += match step(&mut stream, &mut piece)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                n => n,
-            };
-        }
-        Ok(bytes as f64 / begin.elapsed().as_secs_f64())
-    };
-    run(WARM_UP)?;
-    println!("{:.3}", run(time)? * 8.0 / 1e9);
-    Ok(())
-}
+impl Client {
+    fn measure(&self) -> Result<Measured, Box<dyn Error>> {
+        let name = &self.interface;
+        let config = StackConfig::new(self.address.into());
+        let host = match self.by {
+            By::Packet => {
+                let device = PacketConfig {
+                    offload: self.offload,
+                    ..PacketConfig::on(name)
+                };
+                Host::start(&config, PacketDevice::attach(device)?)?
+            }
+            By::Xdp => Host::start(&config, XdpDevice::attach(XdpConfig::on(name))?)?,
+            By::Smoltcp => return self.measure_smoltcp(),
+        };
+        let stream = TcpStream::connect_timeout(&host, &self.server(), PATIENCE)?;
+        stream.set_nodelay(matches!(self.load, Load::Echo))?;
+        Ok(self.load.run(stream, self.time())?)
+    }
 
-fn echo(mut stream: TcpStream, time: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let begin = Instant::now();
-    let mut round_trips = Vec::new();
-    let mut byte = [7];
-    while begin.elapsed() < WARM_UP + time {
-        let asked = Instant::now();
-        stream.write_all(&byte)?;
-        stream.read_exact(&mut byte)?;
-        if asked - begin >= WARM_UP {
-            round_trips.push(asked.elapsed());
-        }
+    fn measure_smoltcp(&self) -> Result<Measured, Box<dyn Error>> {
+        let stack = smoltcp::Stack::new(&self.interface, self.address)?;
+        let connection = stack.connect(self.server(), self.buffer, PATIENCE)?;
+        Ok(self.load.run(connection, self.time())?)
     }
-    if round_trips.is_empty() {
-        return Err(io::ErrorKind::TimedOut.into());
+
+    fn server(&self) -> SocketAddr {
+        (self.to, self.load.port()).into()
     }
-    round_trips.sort_unstable();
-    let at = |percent: usize| {
-        let place = (round_trips.len() * percent / 100).min(round_trips.len() - 1);
-        round_trips[place].as_secs_f64() * 1e6
-    };
-    println!("{:.2} {:.2}", at(50), at(99));
-    Ok(())
+
+    fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds.max(0.1))
+    }
 }
