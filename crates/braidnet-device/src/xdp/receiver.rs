@@ -1,8 +1,7 @@
 //! The way in of an interface that is the stack's alone.
 
-use super::program::Redirection;
 use super::socket::Inward;
-use super::transmitter::Sending;
+use super::transmitter::{AGAIN, Sending};
 use crate::passage::Passage;
 use crate::{Alarm, Counters, DropReason, RECEIVE_HEADROOM, Receiver};
 use braidnet_message::{Pool, Run};
@@ -11,6 +10,7 @@ use braidnet_wire::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_error, xdp_statistics};
 use rustix::net::{RecvFlags, recv};
+use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const GLANCE: Duration = Duration::from_millis(250);
 /// The way in: packets are copied out of the shared frames into a pool's buffers.
 pub struct XdpReceiver {
     /// Goes with the last queue, and before its socket.
-    _redirection: Arc<Redirection>,
+    _redirection: Arc<dyn Any + Send + Sync>,
     inward: Inward,
     passage: Passage,
     sending: Arc<Sending>,
@@ -38,7 +38,7 @@ impl XdpReceiver {
         inward: Inward,
         passage: Passage,
         sending: Arc<Sending>,
-        redirection: Arc<Redirection>,
+        redirection: Arc<dyn Any + Send + Sync>,
     ) -> XdpReceiver {
         sending.alarm().set(Some(Instant::from_nanos(0)));
         XdpReceiver {
@@ -72,9 +72,20 @@ impl XdpReceiver {
             self.sending.goes_on(is_due);
         }
         if !self.inward.emptied.is_empty() {
-            self.inward.give_back();
+            self.give_back();
         }
         self.wake_kernel();
+    }
+
+    /// Lets the kernel fill again what was read. What it has no room for yet it gets soon, though nothing comes.
+    fn give_back(&mut self) {
+        self.inward.give_back();
+        if self.inward.emptied.is_empty() || self.gone {
+            return;
+        }
+        let soon = Instant::from_nanos(self.clock.now_nanos()) + AGAIN;
+        let alarm = self.sending.alarm();
+        alarm.set(Some(alarm.next().map_or(soon, |next| next.min(soon))));
     }
 
     /// Has the kernel go on filling frames, if it waits for that.
@@ -127,7 +138,7 @@ impl Receiver for XdpReceiver {
             return 0;
         }
         self.inward.filled.publish();
-        self.inward.give_back();
+        self.give_back();
         self.wake_kernel();
         taken
     }
@@ -150,5 +161,82 @@ impl Receiver for XdpReceiver {
 
     fn counters(&self) -> Counters {
         self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::Frames;
+    use super::super::ring::{Consumer, Producer};
+    use super::super::socket::Outward;
+    use super::*;
+    use braidnet_message::Arena;
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+
+    /// Frames of the kernel's that come at once: a whole ring, all of which it holds.
+    const RING: u32 = 4;
+
+    /// The way in of a socket whose kernel is the test.
+    fn receiver() -> (XdpReceiver, Vec<u64>) {
+        let (_, inward, outward) = Frames::halves(1518).expect("memory");
+        let socket = Arc::new(eventfd(0, EventfdFlags::empty()).expect("a descriptor"));
+        let mut free = Producer::alone(RING);
+        let frames: Vec<u64> = inward.addresses().take(RING as usize).collect();
+        assert!(frames.iter().all(|frame| free.push(*frame)));
+        free.publish();
+        let sending = Sending::new(Outward {
+            socket: socket.clone(),
+            frames: outward,
+            waiting: Producer::alone(RING),
+            sent: Consumer::alone(RING),
+            free: Vec::new(),
+        });
+        let inward = Inward {
+            socket,
+            frames: inward,
+            filled: Consumer::alone(RING),
+            free,
+            emptied: Vec::new(),
+        };
+        let passage = Passage::of(&crate::Capabilities::ethernet(
+            crate::MacAddress([2; 6]),
+            1500,
+        ));
+        let receiver = XdpReceiver::new(inward, passage, Arc::new(sending), Arc::new(()));
+        (receiver, frames)
+    }
+
+    #[test]
+    fn frames_for_which_there_is_no_room_go_back_soon_though_nothing_comes() {
+        let (mut receiver, frames) = receiver();
+        let mut pool = Pool::new(&Arena::new(1 << 20));
+        let clock = Clock::shared();
+        let now = || Instant::from_nanos(clock.now_nanos());
+        receiver.receive(&mut pool, &mut Run::new(), 8);
+        assert_eq!(receiver.sending.alarm().next(), Some(receiver.glance));
+        // The kernel has filled all there are, and not said yet that it has taken them out.
+        for frame in &frames {
+            receiver.inward.filled.kernel_puts(XdpDesc {
+                addr: *frame,
+                len: 60,
+                options: XdpDescOptions::empty(),
+            });
+        }
+        let mut run = Run::new();
+        assert_eq!(receiver.receive(&mut pool, &mut run, 8), frames.len());
+        assert_eq!(receiver.inward.emptied.len(), frames.len());
+        for _ in 0..3 {
+            let soon = receiver.sending.alarm().next();
+            assert!(soon <= Some(now() + AGAIN), "{soon:?}");
+            // Nothing comes, and there is no room still.
+            assert_eq!(receiver.receive(&mut pool, &mut run, 8), 0);
+        }
+        receiver.inward.free.kernel_takes(RING);
+        assert_eq!(receiver.receive(&mut pool, &mut run, 8), 0);
+        assert!(receiver.inward.emptied.is_empty());
+        assert_eq!(receiver.inward.free.told(), 2 * RING);
+        receiver.receive(&mut pool, &mut run, 8);
+        assert_eq!(receiver.sending.alarm().next(), Some(receiver.glance));
     }
 }

@@ -198,6 +198,92 @@ impl<T: Entry> Consumer<T> {
     }
 }
 
+/// Rings without a kernel, for tests that are it.
+#[cfg(test)]
+mod alone {
+    use super::*;
+
+    impl Shared {
+        /// Memory of its own, which both have counted to `first`.
+        pub fn alone<T: Entry>(size: u32, first: u32) -> Shared {
+            let entries = 256;
+            let shared = Shared {
+                mapping: Mapping::anonymous(entries + size as usize * size_of::<T>())
+                    .expect("memory"),
+                producer: 0,
+                consumer: 64,
+                flags: Some(128),
+                entries,
+                size,
+            };
+            for offset in [shared.producer, shared.consumer] {
+                shared.word(offset).store(first, Ordering::Relaxed);
+            }
+            shared
+        }
+    }
+
+    impl<T: Entry> Producer<T> {
+        pub fn alone(size: u32) -> Producer<T> {
+            Producer::counting_from(size, 0)
+        }
+
+        pub fn counting_from(size: u32, first: u32) -> Producer<T> {
+            Producer {
+                shared: Shared::alone::<T>(size, first),
+                count: first,
+                taken: first,
+                kind: PhantomData,
+            }
+        }
+
+        /// What the kernel was told of.
+        pub fn told(&self) -> u32 {
+            self.shared
+                .word(self.shared.producer)
+                .load(Ordering::Relaxed)
+        }
+
+        /// The kernel says that it has taken so many more.
+        pub fn kernel_takes(&self, entries: u32) {
+            let consumer = self.shared.word(self.shared.consumer);
+            let taken = consumer.load(Ordering::Relaxed).wrapping_add(entries);
+            consumer.store(taken, Ordering::Release);
+        }
+    }
+
+    impl<T: Entry> Consumer<T> {
+        pub fn alone(size: u32) -> Consumer<T> {
+            Consumer::counting_from(size, 0)
+        }
+
+        pub fn counting_from(size: u32, first: u32) -> Consumer<T> {
+            Consumer {
+                shared: Shared::alone::<T>(size, first),
+                count: first,
+                there: first,
+                kind: PhantomData,
+            }
+        }
+
+        /// What the kernel was told of.
+        pub fn told(&self) -> u32 {
+            self.shared
+                .word(self.shared.consumer)
+                .load(Ordering::Relaxed)
+        }
+
+        /// The kernel puts one in.
+        pub fn kernel_puts(&self, entry: T) {
+            let producer = self.shared.word(self.shared.producer);
+            let there = producer.load(Ordering::Relaxed);
+            // SAFETY: it lies in the mapping, and is the kernel's, which is the test.
+            unsafe { self.shared.entry::<T>(there).write(entry) };
+            producer.store(there.wrapping_add(1), Ordering::Release);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,52 +291,26 @@ mod tests {
     /// Counts begin shortly before they wrap.
     const FIRST: u32 = u32::MAX - 2;
 
-    /// A ring of four entries.
-    fn shared() -> Shared {
-        let shared = Shared {
-            mapping: Mapping::anonymous(4096).expect("memory"),
-            producer: 0,
-            consumer: 64,
-            flags: Some(128),
-            entries: 256,
-            size: 4,
-        };
-        for offset in [shared.producer, shared.consumer] {
-            shared.word(offset).store(FIRST, Ordering::Relaxed);
-        }
-        shared
-    }
-
     #[test]
     fn what_is_put_in_is_told_of_and_goes_no_further_than_what_was_taken() {
-        let mut ring = Producer::<u64> {
-            shared: shared(),
-            count: FIRST,
-            taken: FIRST,
-            kind: PhantomData,
-        };
+        let mut ring = Producer::<u64>::counting_from(4, FIRST);
         assert!(ring.is_taken());
         for number in 0..4 {
             assert!(ring.push(number));
         }
         assert!(!ring.push(4), "it is full");
-        let told = |ring: &Producer<u64>| ring.shared.word(0).load(Ordering::Relaxed);
-        assert_eq!(told(&ring), FIRST);
+        assert_eq!(ring.told(), FIRST);
         ring.publish();
-        assert_eq!(told(&ring), FIRST.wrapping_add(4));
+        assert_eq!(ring.told(), FIRST.wrapping_add(4));
         assert!(!ring.is_taken());
-        let taken = |ring: &Producer<u64>, count: u32| {
-            let word = ring.shared.word(64);
-            word.store(FIRST.wrapping_add(count), Ordering::Release);
-        };
-        taken(&ring, 2);
+        ring.kernel_takes(2);
         assert!(ring.push(4) && ring.push(5) && !ring.push(6));
         for (count, number) in (2..6).zip([2, 3, 4, 5]) {
             let entry = ring.shared.entry::<u64>(FIRST.wrapping_add(count));
             // SAFETY: it lies in the mapping, and nobody else has it.
             assert_eq!(unsafe { entry.read() }, number);
         }
-        taken(&ring, 6);
+        ring.kernel_takes(4);
         assert!(ring.is_taken());
         for (flags, expected) in [(0, false), (NEED_WAKEUP, true)] {
             ring.shared.word(128).store(flags, Ordering::Relaxed);
@@ -260,46 +320,31 @@ mod tests {
 
     #[test]
     fn what_has_no_room_waits_until_the_kernel_says_what_it_has_taken() {
-        let mut ring = Producer::<u64> {
-            shared: shared(),
-            count: FIRST,
-            taken: FIRST,
-            kind: PhantomData,
-        };
+        let mut ring = Producer::<u64>::counting_from(4, FIRST);
         let mut frames = vec![0, 1, 2, 3, 4, 5];
         ring.take_from(&mut frames);
         assert_eq!(frames, [0, 1]);
         ring.take_from(&mut frames);
         assert_eq!(frames, [0, 1], "it is still full");
-        let taken = ring.shared.word(64);
-        taken.store(FIRST.wrapping_add(1), Ordering::Release);
+        ring.kernel_takes(1);
         ring.take_from(&mut frames);
         assert_eq!(frames, [0]);
     }
 
     #[test]
     fn what_is_there_is_taken_once_and_in_order() {
-        let mut ring = Consumer::<u64> {
-            shared: shared(),
-            count: FIRST,
-            there: FIRST,
-            kind: PhantomData,
-        };
+        let mut ring = Consumer::<u64>::counting_from(4, FIRST);
         for number in 0..10 {
             assert!(!ring.is_waiting() && ring.front().is_none());
             let count = FIRST.wrapping_add(number);
-            // SAFETY: it lies in the mapping, and nobody else has it.
-            unsafe { ring.shared.entry::<u64>(count).write(number.into()) };
-            let producer = ring.shared.word(0);
-            producer.store(count.wrapping_add(1), Ordering::Release);
+            ring.kernel_puts(number.into());
             assert!(ring.is_waiting());
             assert_eq!(ring.front(), Some(number.into()));
             assert_eq!(ring.front(), Some(number.into()), "it stays there");
             ring.release();
-            let told = |ring: &Consumer<u64>| ring.shared.word(64).load(Ordering::Relaxed);
-            assert_eq!(told(&ring), count);
+            assert_eq!(ring.told(), count);
             ring.publish();
-            assert_eq!(told(&ring), count.wrapping_add(1));
+            assert_eq!(ring.told(), count.wrapping_add(1));
         }
     }
 }

@@ -51,7 +51,8 @@ pub struct Inward {
 
 impl Inward {
     /// Lets the kernel fill the frames again that were read. It says that it has filled some before it says that it has taken them out, so that for a moment there may be no room
-    /// for those that came by then: they wait.
+    /// for those that came by then: they wait. They are no more than what it fills before it says so, a turn of its driver (64 as a rule), and so the others, which are in the ring, are
+    /// enough to have something come.
     pub fn give_back(&mut self) {
         self.free.take_from(&mut self.emptied);
         self.free.publish();

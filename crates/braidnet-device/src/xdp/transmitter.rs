@@ -18,7 +18,7 @@ use std::sync::Arc;
 const CALLS_MAX: usize = 2048 / 32;
 
 /// How soon what the kernel has not taken is offered to it again.
-const AGAIN: Duration = Duration::from_millis(1);
+pub const AGAIN: Duration = Duration::from_millis(1);
 
 /// A queue's way out, which all who send by it share: the ring has one producer, so they take turns.
 pub struct Sending {
