@@ -173,8 +173,16 @@ impl Message {
         Ok(Some(rest))
     }
 
-    /// Whether the first block is several times as long as what the message has of it.
-    fn is_sparse(&self) -> bool {
+    /// Whether the first block is more than four times as long as what the message has of it: whoever keeps such messages keeps little in much memory.
+    ///
+    /// ```
+    /// # use braidnet_message::{Arena, Pool};
+    /// # let mut pool = Pool::new(&Arena::new(1 << 20));
+    /// let whole = pool.copy_from_slice(0, &[7; 1000]).unwrap();
+    /// let part = whole.share_range(0, 100, &mut pool).unwrap();
+    /// assert!(part.is_sparse() && !whole.is_sparse());
+    /// ```
+    pub fn is_sparse(&self) -> bool {
         self.headroom() + self.len() + self.tailroom() > SPARSE * self.len()
     }
 }

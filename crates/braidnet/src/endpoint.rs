@@ -2,7 +2,7 @@
 
 use crate::error::SendError;
 use braidnet_inet::HEADROOM;
-use braidnet_message::{Message, Pool};
+use braidnet_message::{Kind, Message, Pool, Scarcity};
 use braidnet_stream::{ConnectionId, Control};
 use braidnet_wire::address::Tuple;
 use std::collections::VecDeque;
@@ -313,6 +313,67 @@ impl Endpoint {
         }
         (self.space, self.mss) = (0, 0);
         written
+    }
+
+    /// Takes bytes off the front of a message, as many as there is space for, in the buffers that they are in, which go to `out`; how many. What is left of
+    /// the message stays, if anything is.
+    ///
+    /// Copied are only those of a block that has [little](Message::is_sparse) of its buffer, as the peer's acknowledgment may be long in coming, and of
+    /// what is held back, so that more can be put with it; where no memory is left for that, not even those.
+    pub(crate) fn hand_over(
+        &mut self,
+        message: &mut Option<Message>,
+        pool: &mut Pool,
+        mut out: impl FnMut(Message),
+    ) -> usize {
+        let before = self.space();
+        while let Some(mut block) = message.take() {
+            *message = block.take_continuation();
+            if block.is_empty() {
+                pool.free(block);
+                continue;
+            }
+            let space = self.space();
+            if block.len() <= space {
+                self.take_block(block, pool, &mut out);
+                continue;
+            }
+            // Without room, or memory for the view, none is.
+            let part = match space {
+                0 => None,
+                space => block.split_to(space, pool),
+            };
+            if let Some(rest) = message.take() {
+                block.push_continuation(rest);
+            }
+            *message = Some(block);
+            if let Some(part) = part {
+                self.take_block(part, pool, &mut out);
+            }
+            break;
+        }
+        before - self.space()
+    }
+
+    /// The same of all of one block, for which there is space.
+    fn take_block(&mut self, mut block: Message, pool: &mut Pool, out: &mut impl FnMut(Message)) {
+        if (self.corked || block.is_sparse()) && pool.scarcity() == Scarcity::Ample {
+            let copied = self.write(block.bytes(), pool, &mut *out);
+            block.strip(copied);
+            if block.is_empty() {
+                return pool.free(block);
+            }
+        }
+        if let Some(segment) = self.filling.take() {
+            out(segment);
+        }
+        self.space -= block.len() as u32;
+        block.set_kind(Kind::Data);
+        block.set_band(0);
+        block.clear_segmentation();
+        block.set_connection(self.id.0);
+        block.set_bucket(self.id.bucket().0);
+        out(block);
     }
 
     /// Copies bytes into the segment that is being filled, as many as fit; what is left of them.

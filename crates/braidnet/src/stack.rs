@@ -1,6 +1,7 @@
 //! A stack that its caller turns.
 
 mod datagrams;
+mod messages;
 mod opening;
 mod sockets;
 mod status;
@@ -283,17 +284,6 @@ impl Stack {
             self.listed.push(connection);
         }
         Ok(n)
-    }
-
-    /// Takes the next received message out whole, without copying.
-    pub fn receive_message(&mut self, connection: Connection) -> Option<Message> {
-        let endpoint = self.endpoints.get(connection)?;
-        let message = endpoint.take()?;
-        if !endpoint.listed {
-            endpoint.listed = true;
-            self.listed.push(connection);
-        }
-        Some(message)
     }
 
     /// Received bytes that can be read now.

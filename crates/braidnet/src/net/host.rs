@@ -20,6 +20,7 @@ use crate::limits::Limits;
 use crate::socket::{Shared, Sockets};
 use braidnet_device::Device;
 use braidnet_inet::LimitError;
+use braidnet_message::Message;
 use braidnet_process::{Running, RunningConfig, Suspended};
 use braidnet_stream::{Next, Processor};
 use braidnet_sync::parker::Unparker;
@@ -28,6 +29,7 @@ use core::cell::Cell;
 use core::mem;
 use core::task::Waker;
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, mpsc};
 use std::task::Wake;
@@ -115,6 +117,17 @@ impl Host {
     /// Its sockets, by the verbs of POSIX. Those that are opened there are for their owner to close.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
+    }
+
+    /// An empty message for at most `size` bytes to [write](super::TcpStream::write_message), from the host's memory, which it has until it is dropped or its bytes are
+    /// acknowledged. Best is what goes into one segment ([`TcpInfo::smss`](braidnet_tcp::TcpInfo::smss)). Whoever needs many asks
+    /// [`Sockets::allocate`] for them in one visit to the [sockets](Host::shared).
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the host's is used up ([`StackConfig::memory_bytes`]), but for what is kept to hear of what frees it; `InvalidInput` if no buffer is so long.
+    pub fn allocate(&self, size: usize) -> io::Result<Message> {
+        let allocated = self.shared().with(|sockets| sockets.allocate(size));
+        allocated.map_err(io::Error::from)
     }
 
     /// Every counter that is not zero, as [`Sockets::counters`].

@@ -328,6 +328,47 @@ impl TcpStream {
         self.receive(Sockets::recv_message)
     }
 
+    /// Takes bytes off the front of `message` to send them, as many as there is room for, in the buffers that they are in, without copying them
+    /// ([`Sockets::send_message`] says which are all the same); how many. Waits until some are; 0 says that there were none. What is left of it stays there: nothing where
+    /// all is taken. The message may be one that was [read](TcpStream::read_message), of any host's connection, or [made](Host::allocate).
+    ///
+    /// ```
+    /// use braidnet::device::{memory, Capabilities};
+    /// use braidnet::net::{Host, TcpListener, TcpStream};
+    /// use braidnet::StackConfig;
+    ///
+    /// let (here, there) = memory::wire(Capabilities::ip(1500), 256);
+    /// let server = Host::start(&StackConfig::new("10.0.0.2".parse()?), there)?;
+    /// let client = Host::start(&StackConfig::new("10.0.0.1".parse()?), here)?;
+    ///
+    /// let listener = TcpListener::bind(&server, "10.0.0.2:7")?;
+    /// let echo = std::thread::spawn(move || -> std::io::Result<()> {
+    ///     let (stream, _) = listener.accept()?;
+    ///     while let Some(message) = stream.read_message()? {
+    ///         let mut message = Some(message);
+    ///         while message.is_some() {
+    ///             stream.write_message(&mut message)?;
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// });
+    /// let stream = TcpStream::connect(&client, "10.0.0.2:7")?;
+    /// let mut message = client.allocate(stream.info()?.smss as usize)?;
+    /// message.extend_from_slice_summed(b"hello");
+    /// assert_eq!(stream.write_message(&mut Some(message))?, 5);
+    /// let heard = stream.read_message()?.expect("an echo");
+    /// assert_eq!(heard.bytes(), b"hello");
+    /// stream.shutdown(std::net::Shutdown::Write)?;
+    /// echo.join().expect("no panic")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As writing: nothing is taken then.
+    pub fn write_message(&self, message: &mut Option<Message>) -> io::Result<usize> {
+        self.send(|sockets, socket| sockets.send_message(socket, message))
+    }
+
     fn receive<R>(
         &self,
         attempt: impl FnMut(&mut Sockets, Socket) -> Result<R, SocketError>,

@@ -9,6 +9,7 @@
 
 mod datagrams;
 mod error;
+mod messages;
 mod options;
 mod readiness;
 mod shared;

@@ -3,6 +3,7 @@
 mod datagrams;
 mod ended;
 mod fast_open;
+mod messages;
 mod waiting;
 
 use super::*;

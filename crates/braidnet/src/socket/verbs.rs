@@ -5,8 +5,7 @@ use super::options::{OptionName, Options, SocketOption};
 use super::table::{Entry, Listening, Role, Socket};
 use super::{CORKED_FOR, How, Sockets};
 use crate::error::{CloseReason, ReceiveError, SendError};
-use crate::stack::{Connection, FirstData, Opening};
-use braidnet_message::Message;
+use crate::stack::{Connection, FirstData, Opening, Stack};
 use braidnet_wire::address::Address;
 use braidnet_wire::time::Duration;
 use core::mem;
@@ -271,18 +270,37 @@ impl Sockets {
 
     fn write(&mut self, socket: Socket, bytes: &[u8], more: bool) -> Result<usize, SocketError> {
         let entry = self.table.get(socket)?;
+        match entry.role {
+            Role::Opening(..) if entry.is_held && !entry.write_shut => {
+                return self.start(socket, Some(bytes));
+            }
+            Role::Datagrams(_) => return self.send_datagram(socket, bytes, None),
+            _ => {}
+        }
+        let send = |stack: &mut Stack, connection| stack.send(connection, bytes);
+        self.send_by(socket, more, bytes.is_empty(), send)
+    }
+
+    /// Has `send` take what is to be sent on an open connection, which is nothing or not; how many bytes.
+    #[inline]
+    pub(super) fn send_by(
+        &mut self,
+        socket: Socket,
+        more: bool,
+        is_nothing: bool,
+        send: impl FnOnce(&mut Stack, Connection) -> Result<usize, SendError>,
+    ) -> Result<usize, SocketError> {
+        let entry = self.table.get(socket)?;
         let connection = match entry.role {
             Role::Opening(..) if entry.write_shut => return Err(SocketError::BrokenPipe),
-            Role::Opening(..) if entry.is_held => return self.start(socket, Some(bytes)),
             Role::Opening(..) => return Err(SocketError::WouldBlock),
-            Role::Datagrams(_) => return self.send_datagram(socket, bytes, None),
             Role::Open(connection, _) if entry.error.is_none() && !entry.write_shut => connection,
             _ => return Err(entry.error.take().unwrap_or(SocketError::BrokenPipe)),
         };
         let corked = entry.options.cork || more;
         self.stack.hold_back(connection, corked);
-        match self.stack.send(connection, bytes) {
-            Ok(0) if !bytes.is_empty() => Err(SocketError::WouldBlock),
+        match send(&mut self.stack, connection) {
+            Ok(0) if !is_nothing => Err(SocketError::WouldBlock),
             Ok(sent) => {
                 if corked && self.stack.is_holding_back(connection) {
                     self.hold_back(socket);
@@ -310,7 +328,12 @@ impl Sockets {
         self.receive(socket, to, true)
     }
 
-    fn receive(&mut self, socket: Socket, to: &mut [u8], peek: bool) -> Result<usize, SocketError> {
+    pub(super) fn receive(
+        &mut self,
+        socket: Socket,
+        to: &mut [u8],
+        peek: bool,
+    ) -> Result<usize, SocketError> {
         let entry = self.table.get(socket)?;
         let connection = match entry.role {
             Role::Open(connection, _) => connection,
@@ -334,27 +357,8 @@ impl Sockets {
         self.or_why_not(socket, received)
     }
 
-    /// Takes the next received bytes out whole, as they came, without copying them; `None` says that there will be no more. The message has its memory from
-    /// the stack's until it is dropped.
-    ///
-    /// # Errors
-    /// As [`recv`](Sockets::recv); [`SocketError::NotSupported`] of a socket of UDP.
-    pub fn recv_message(&mut self, socket: Socket) -> Result<Option<Message>, SocketError> {
-        let connection = match self.table.get(socket)?.role {
-            Role::Open(connection, _) => connection,
-            Role::Datagrams(_) => return Err(SocketError::NotSupported),
-            // It says why there is none.
-            _ => return self.receive(socket, &mut [0], false).map(|_| None),
-        };
-        if let Some(message) = self.stack.receive_message(connection) {
-            return Ok(Some(message));
-        }
-        let nothing = self.stack.receive(connection, &mut [0]);
-        self.or_why_not(socket, nothing).map(|_| None)
-    }
-
     /// What has been received, or why nothing has: what has come goes before an error, and the peer's end before one, too.
-    fn or_why_not(
+    pub(super) fn or_why_not(
         &mut self,
         socket: Socket,
         received: Result<usize, ReceiveError>,

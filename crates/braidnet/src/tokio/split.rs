@@ -1,9 +1,10 @@
 //! One who reads and one who writes.
 
 use super::TcpStream;
-use super::stream::{poll_read, poll_write, shutdown, waiter};
+use super::stream::{poll_read, poll_write, read_message, shutdown, waiter, write_message};
 use crate::net;
 use crate::socket::{Shared, Waiter};
+use braidnet_message::Message;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -152,6 +153,16 @@ impl Drop for OwnedWriteHalf {
 
 macro_rules! reads {
     ($half:ty) => {
+        impl $half {
+            /// As [`TcpStream::read_message`].
+            ///
+            /// # Errors
+            /// As that.
+            pub async fn read_message(&self) -> io::Result<Option<Message>> {
+                read_message(&self.stream).await
+            }
+        }
+
         impl AsyncRead for $half {
             fn poll_read(
                 mut self: Pin<&mut Self>,
@@ -166,6 +177,16 @@ macro_rules! reads {
 
 macro_rules! writes {
     ($half:ty) => {
+        impl $half {
+            /// As [`TcpStream::write_message`].
+            ///
+            /// # Errors
+            /// As that.
+            pub async fn write_message(&self, message: &mut Option<Message>) -> io::Result<usize> {
+                write_message(&self.stream, message).await
+            }
+        }
+
         impl AsyncWrite for $half {
             fn poll_write(
                 mut self: Pin<&mut Self>,

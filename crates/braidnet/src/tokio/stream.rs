@@ -6,6 +6,7 @@ use crate::net::handle::Handle;
 use crate::net::stream::{AT_ONCE, send_parts};
 use crate::net::{self, Host};
 use crate::socket::{How, Readiness, Shared, Socket, SocketError, Sockets, Waiter};
+use braidnet_message::Message;
 use braidnet_tcp::TcpInfo;
 use core::net::SocketAddr;
 use core::ops::Deref;
@@ -206,6 +207,23 @@ impl TcpStream {
         })
     }
 
+    /// Waits until something has come and takes it out whole, as it came, without copying it; `None` is the end.
+    ///
+    /// # Errors
+    /// As reading.
+    pub async fn read_message(&self) -> io::Result<Option<Message>> {
+        read_message(&self.inner).await
+    }
+
+    /// Takes bytes off the front of `message`, as [`net::TcpStream::write_message`] does, and waits until some are; how many. A future that is dropped while it
+    /// waits has taken none.
+    ///
+    /// # Errors
+    /// As writing: nothing is taken then.
+    pub async fn write_message(&self, message: &mut Option<Message>) -> io::Result<usize> {
+        write_message(&self.inner, message).await
+    }
+
     /// Parts it into one who reads and one who writes, for as long as it is borrowed.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         split::borrowed(self)
@@ -287,6 +305,20 @@ pub(super) fn poll_write<S: Deref<Target = Shared>>(
     poll(waiter, Readiness::WRITABLE, cx, |sockets, socket| {
         send_parts(sockets, socket, parts)
     })
+}
+
+pub(super) async fn read_message(stream: &net::TcpStream) -> io::Result<Option<Message>> {
+    when(stream.handle(), Readiness::READABLE, Sockets::recv_message).await
+}
+
+pub(super) async fn write_message(
+    stream: &net::TcpStream,
+    message: &mut Option<Message>,
+) -> io::Result<usize> {
+    when(stream.handle(), Readiness::WRITABLE, |sockets, socket| {
+        sockets.send_message(socket, message)
+    })
+    .await
 }
 
 /// Of a connection that is no more there is nothing left to end, as with tokio's.

@@ -7,6 +7,7 @@ mod bulk;
 mod ends;
 mod events;
 mod faulty;
+mod messages;
 mod stream;
 mod waits;
 

@@ -225,3 +225,23 @@ fn the_send_buffer_of_what_opens_early_grows_and_does_not_shrink() {
     pair.pass(100);
     assert_eq!(pair.client.recv(call, &mut [1; 9_000]), Ok(7_000));
 }
+
+#[test]
+fn of_a_message_there_travels_with_the_syn_what_can() {
+    let mut pair = pair(|_| {});
+    let listener = pair.listener(4);
+    acquaint(&mut pair, listener);
+    let call = waiting(&mut pair);
+    assert_eq!(pair.client.connect(call, server_at()), Ok(()));
+    let mut message = pair.client.allocate(100).unwrap();
+    message.extend_from_slice_summed(b"question");
+    let mut message = Some(message);
+    assert_eq!(pair.client.send_message(call, &mut message), Ok(8));
+    assert!(message.is_none());
+    pair.client.turn(pair.now);
+    pair.server.turn(pair.now);
+    // The handshake is not over.
+    let (answer, _) = pair.server.accept(listener).unwrap();
+    let came = pair.server.recv_message(answer).unwrap().expect("some");
+    assert_eq!(came.bytes(), b"question");
+}

@@ -208,3 +208,49 @@ fn openings_given_up_leave_no_socket() {
         assert_eq!(live, 0, "after {turns} turns: {left:?}");
     }
 }
+
+/// A message of which a future that was dropped has taken none is whole, and what has come stays for the next.
+#[test]
+fn messages_outlive_the_futures_that_wait_with_them() {
+    let mut dropped = 0;
+    for seed in 1..=40 {
+        let mut world = World::new(seed);
+        let (client, server) = (world.client.clone(), world.server.clone());
+        let listener = world.insist(async || TcpListener::bind(&server, SERVER).await);
+        let listener = listener.expect("free");
+        let at = SERVER.parse().expect("an address");
+        let call = crate::net::TcpStream::begin(&client, &at).expect("it is begun");
+        let call = TcpStream::from_std(call);
+        let accepted = world.insist(async || listener.accept().await);
+        let (answer, _) = accepted.expect("room");
+        let (reads, _keeps) = answer.into_split();
+        let (_, writes) = call.into_split();
+        let sent: Vec<u8> = (0..30_000u32).map(|i| (i * 7 + i / 251) as u8).collect();
+        let mut pieces = sent.chunks(7_000);
+        let (mut left, mut heard) = (None, Vec::new());
+        while heard.len() < sent.len() {
+            if left.is_none()
+                && let Some(piece) = pieces.next()
+            {
+                let mut message = client.allocate(piece.len()).expect("memory");
+                message.extend_from_slice_summed(piece);
+                left = Some(message);
+            }
+            if left.is_some() && world.random.below(2) == 0 {
+                let before = left.as_ref().map_or(0, |left| left.total_len());
+                let taken = world.try_once(writes.write_message(&mut left));
+                let taken = taken.map_or(0, |taken| taken.expect("open"));
+                let after = left.as_ref().map_or(0, |left| left.total_len());
+                assert_eq!(before - after, taken, "seed {seed}");
+            } else if let Some(came) = world.try_once(reads.read_message()) {
+                let came = came.expect("open").expect("more");
+                came.blocks()
+                    .for_each(|block| heard.extend_from_slice(block));
+            }
+        }
+        assert!(heard == sent, "seed {seed}");
+        assert_eq!(world.waiting(), 0, "seed {seed}");
+        dropped += world.dropped;
+    }
+    assert!(dropped > 1_000, "{dropped}");
+}
