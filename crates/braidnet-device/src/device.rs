@@ -37,6 +37,8 @@ pub struct Offloads {
     pub checksum: bool,
     /// It takes [trains](braidnet_message::Message::segment_bytes) of TCP over IPv4, and hands such up. Only where `checksum` is, too.
     pub segments: bool,
+    /// It takes trains of datagrams of UDP over IPv4, 64 at most in each, and hands such up, of up to 128. Only where `segments` is, too.
+    pub datagrams: bool,
 }
 
 impl Offloads {
@@ -44,6 +46,14 @@ impl Offloads {
     pub const NONE: Offloads = Offloads {
         checksum: false,
         segments: false,
+        datagrams: false,
+    };
+
+    /// All of it.
+    pub const ALL: Offloads = Offloads {
+        checksum: true,
+        segments: true,
+        datagrams: true,
     };
 }
 
@@ -108,7 +118,7 @@ pub trait Receiver: Send {
     /// blocks. Fewer than `max` means that nothing more waits, that what else was looked at was dropped, or that `pool` has no buffer
     /// left; in the last case the packets stay where they are, and nothing is dropped here. What is dropped counts towards `max`, so that a call ends whatever a peer sends;
     /// what is left waits then as [`fd`](Receiver::fd) or [`has_waiting`](Receiver::has_waiting) says. Each message is one packet; a
-    /// [train](braidnet_message::Message::segment_bytes) only where the device [offloads](Offloads) segments.
+    /// [train](braidnet_message::Message::segment_bytes) only where the device [offloads](Offloads) segments or datagrams.
     fn receive(&mut self, pool: &mut Pool, into: &mut Run, max: usize) -> usize;
 
     /// What becomes readable when a packet arrives, to sleep on; `None` for devices in memory.

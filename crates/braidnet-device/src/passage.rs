@@ -55,19 +55,32 @@ impl Passage {
         if longest > self.packet_max {
             return Err(DropReason::TransmitOversize);
         }
-        if is_train && !self.offloads.segments {
-            return Err(DropReason::TransmitMalformed);
-        }
         let described = VnetHeader::describing(
             message.bytes(),
             self.header_len,
             message.segment_bytes(),
             message.checksum(),
         );
-        // A partial checksum is the device's to finish only where it says so.
+        // A partial checksum is the device's to finish only where it says so, and a train to cut.
         described
-            .filter(|described| self.offloads.checksum || *described == VnetHeader::default())
+            .filter(|described| self.takes(*described))
             .ok_or(DropReason::TransmitMalformed)
+    }
+
+    /// Whether packets of which this is said may pass.
+    pub fn takes(&self, header: VnetHeader) -> bool {
+        let Offloads {
+            checksum,
+            segments,
+            datagrams,
+        } = self.offloads;
+        if header.is_train_of_datagrams() {
+            datagrams
+        } else if header.is_train() {
+            header.is_train_of_v4() && segments
+        } else {
+            checksum || header == VnetHeader::default()
+        }
     }
 
     /// Makes a packet of what was read: what of it is not in the front lies in `overflow`. Or why that cannot be, and for how many packets.
@@ -99,8 +112,9 @@ impl Passage {
             return Err((DropReason::ReceiveOversize, 1));
         }
         if let Some(train) = described.train {
-            // None but those of IPv4 were asked for.
-            let Some(overflow) = overflow.filter(|_| train.is_v4) else {
+            // None of another kind was asked for.
+            let was_asked_for = header.is_some_and(|header| self.takes(header));
+            let Some(overflow) = overflow.filter(|_| was_asked_for) else {
                 return Err((DropReason::ReceiveOffloadMalformed, 1));
             };
             let packets = (length - train.header_len).div_ceil(train.segment_bytes);

@@ -19,6 +19,11 @@ const GSO_ECN: u8 = 0x80;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
+/// Datagrams of UDP, over IP of either version.
+const GSO_UDP_L4: u8 = 5;
+
+/// Most datagrams that one packet stands for: the system's `UDP_MAX_SEGMENTS`, which is 64 in older ones.
+const DATAGRAMS_MAX: usize = 128;
 
 /// Bytes of an IPv6 header without extensions.
 const IPV6_HEADER_LEN: usize = 40;
@@ -45,15 +50,13 @@ pub struct Described {
     pub train: Option<Train>,
 }
 
-/// Segments in one packet.
+/// Segments, or datagrams, in one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Train {
     /// Bytes of all headers.
     pub header_len: usize,
     /// Payload bytes of each segment but the last.
     pub segment_bytes: usize,
-    /// Whether they are of IPv4.
-    pub is_v4: bool,
 }
 
 /// Where a packet's transport begins, and whether it is TCP.
@@ -104,13 +107,15 @@ impl VnetHeader {
         self.gso_type == GSO_TCPV4
     }
 
+    /// Whether they are datagrams of UDP, over either version.
+    pub fn is_train_of_datagrams(self) -> bool {
+        self.gso_type == GSO_UDP_L4
+    }
+
     /// How many segments a packet of `total` bytes stands for that begins with `front`, as far as this can be believed: to count what is dropped.
     pub fn segments(self, front: &[u8], link_len: usize, total: usize) -> usize {
-        let end = |transport: Transport| {
-            let udp = transport.start + udp::HEADER_LEN;
-            transport.tcp_header_end(front).unwrap_or(udp)
-        };
-        let header_len = Transport::of(front, link_len).map_or(link_len, end);
+        let end = |transport: Transport| transport.header_end(front);
+        let header_len = (Transport::of(front, link_len).and_then(end)).unwrap_or(link_len);
         let data = total.saturating_sub(header_len);
         match usize::from(self.gso_size) {
             size if self.is_train() && size > 0 => data.div_ceil(size).max(1),
@@ -140,12 +145,12 @@ impl VnetHeader {
         if segment_bytes == 0 {
             return Some(plain);
         }
-        let header_len = transport.tcp_header_end(front)?;
+        let header_len = transport.header_end(front)?;
         Some(VnetHeader {
-            gso_type: if transport.is_v4 {
-                GSO_TCPV4
-            } else {
-                GSO_TCPV6
+            gso_type: match transport {
+                Transport { is_tcp: false, .. } => GSO_UDP_L4,
+                Transport { is_v4: true, .. } => GSO_TCPV4,
+                _ => GSO_TCPV6,
             },
             header_len: header_len as u16,
             gso_size: u16::try_from(segment_bytes).ok()?,
@@ -176,22 +181,29 @@ impl VnetHeader {
                 return Err(LIE);
             }
         }
-        let is_v4 = match self.gso_type {
-            GSO_NONE => {
-                let train = None;
-                return Ok(Described { checksum, train });
-            }
-            GSO_TCPV4 => true,
-            GSO_TCPV6 => false,
-            _ => return Err(LIE),
-        };
+        if self.gso_type == GSO_NONE {
+            let train = None;
+            return Ok(Described { checksum, train });
+        }
         let transport = transport.ok_or(LIE)?;
-        let header_len = transport.tcp_header_end(front).ok_or(LIE)?;
+        let header_len = transport.header_end(front).ok_or(LIE)?;
         let segment_bytes = usize::from(self.gso_size);
         let data = total.checked_sub(header_len).ok_or(LIE)?;
-        let is_honest = transport.is_v4 == is_v4
+        let Transport { is_tcp, is_v4, .. } = transport;
+        let is_of_its_kind = match self.gso_type {
+            GSO_TCPV4 => is_tcp && is_v4 && transport.carries_data_alone(front),
+            GSO_TCPV6 => is_tcp && !is_v4 && transport.carries_data_alone(front),
+            GSO_UDP_L4 => {
+                // Nobody joins datagrams but with a checksum that is made of all of them (virtio 1.2 §5.1.6.4).
+                !is_tcp
+                    && checksum == Checksum::Partial
+                    && transport.udp_len(front) == Some(total - transport.start)
+                    && data <= segment_bytes * DATAGRAMS_MAX
+            }
+            _ => false,
+        };
+        let is_honest = is_of_its_kind
             && transport.ip_len(front, link_len) == Some(total - link_len)
-            && transport.carries_data_alone(front)
             && checksum != Checksum::Stands
             && usize::from(self.header_len) <= total
             && (1..=data).contains(&segment_bytes);
@@ -201,7 +213,6 @@ impl VnetHeader {
         let train = (segment_bytes < data).then_some(Train {
             header_len,
             segment_bytes,
-            is_v4,
         });
         Ok(Described { checksum, train })
     }
@@ -247,11 +258,21 @@ impl Transport {
         }
     }
 
-    /// Where the TCP header ends, if there is one and all of it lies in `front`.
-    fn tcp_header_end(self, front: &[u8]) -> Option<usize> {
-        let header_len = usize::from(front.get(self.start + 12)? >> 4) * 4;
-        let end = self.start + header_len;
-        (self.is_tcp && header_len >= tcp::MIN_HEADER_LEN && end <= front.len()).then_some(end)
+    /// Where the transport's header ends, if all of it lies in `front`.
+    fn header_end(self, front: &[u8]) -> Option<usize> {
+        let header_len = if self.is_tcp {
+            let len = usize::from(front.get(self.start + 12)? >> 4) * 4;
+            Some(len).filter(|len| *len >= tcp::MIN_HEADER_LEN)?
+        } else {
+            udp::HEADER_LEN
+        };
+        Some(self.start + header_len).filter(|end| *end <= front.len())
+    }
+
+    /// Bytes of the datagram as UDP has it.
+    fn udp_len(self, front: &[u8]) -> Option<usize> {
+        let len = front.get(self.start + 4..)?.first_chunk()?;
+        Some(u16::from_be_bytes(*len).into())
     }
 
     /// Bytes of the packet as IP has it.

@@ -236,19 +236,19 @@ impl Ip {
         {
             return Verdict::drop(reason);
         }
-        // Padding of the link. A train has none.
         let (header_len, total_len) = (
             usize::from(header.header_len),
             usize::from(header.total_len),
         );
+        // A train has no padding of the link's, and all headers in its first block, where nothing else belongs but the first payload.
         if message.segment_bytes() == 0 {
             message.truncate(total_len);
-        }
-        // The header stays where it is, in front of the payload, for whoever must quote it: the transport's header is to be in one
-        // block with it, so that it need not be copied away.
-        let front = total_len.min(header_len + TRANSPORT_HEADER_LEN);
-        if message.len() < front && !message.pull_up(front, cx.pool()) {
-            return Verdict::drop(Counted::NoBuffer);
+            // The header stays where it is, in front of the payload, for whoever must quote it: the transport's header is to be in one
+            // block with it, so that it need not be copied away.
+            let front = total_len.min(header_len + TRANSPORT_HEADER_LEN);
+            if message.len() < front && !message.pull_up(front, cx.pool()) {
+                return Verdict::drop(Counted::NoBuffer);
+            }
         }
         let datagram = Datagram {
             local: header.destination,
@@ -366,7 +366,7 @@ impl Ip {
         if message.kind() == Kind::Control && datagram.flags & Datagram::WHOLE != 0 {
             return self.turn_round(message, cx);
         }
-        let is_train = message.segment_bytes() != 0 && datagram.protocol == tcp::PROTOCOL;
+        let is_train = message.segment_bytes() != 0;
         // No segment of a train is longer than the first.
         let longest = if is_train {
             message.len()
@@ -375,8 +375,10 @@ impl Ip {
         };
         match self.check(message, longest) {
             Ok(()) => {}
-            // TCP's must not be cut: it is to hear where they do not fit.
-            Err(Counted::AboveMtu) if !is_uncut(&datagram) && longest <= MAX_PAYLOAD_LEN => {
+            // TCP's must not be cut: it is to hear where they do not fit. UDP makes no trains of those that do not.
+            Err(Counted::AboveMtu)
+                if !is_uncut(&datagram) && !is_train && longest <= MAX_PAYLOAD_LEN =>
+            {
                 return self.cut(message, &datagram);
             }
             Err(reason) => return Verdict::drop(reason),
@@ -385,7 +387,7 @@ impl Ip {
             Ok(frame) => frame,
             Err(reason) => return Verdict::drop(reason),
         };
-        // A train that is cut here has the header of its first segment, and one that the device cuts that of them all, its checksum left to it.
+        // A train of segments that is cut here has the header of its first, and one that the device cuts that of them all, its checksum left to it.
         let is_cut_here = is_train && message.checksum() != Checksum::Partial;
         let len = if is_cut_here {
             longest
@@ -395,7 +397,8 @@ impl Ip {
         let mut header = header(&datagram, len);
         if !header.dont_fragment {
             let pair = self.flows.pair_hash(datagram.local, datagram.remote);
-            header.identification = self.identification.next(pair);
+            let datagrams = message.segments() as u16;
+            header.identification = self.identification.next(pair, datagrams);
         }
         let Some(front) = room::prepend(message, MIN_HEADER_LEN, cx.pool()) else {
             return Verdict::drop(Counted::NoBuffer);
@@ -423,7 +426,7 @@ impl Ip {
         message.set_note(fragment::Cutting {
             datagram: *datagram,
             frame: frame.unwrap_or_default(),
-            identification: self.identification.next(pair),
+            identification: self.identification.next(pair, 1),
             // It is 65535 at most.
             mtu: self.interface.mtu() as u16,
         });

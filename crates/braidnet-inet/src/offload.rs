@@ -11,8 +11,10 @@ pub enum Offload {
     /// It makes checksums where a packet leaves with the sum of the pseudo-header in their place, and says of packets that arrive whether it has verified
     /// theirs ([`Checksum`]).
     Checksums,
-    /// That, and it takes [trains](Message::segment_bytes) as they are.
+    /// That, and it takes [trains](Message::segment_bytes) of TCP's segments as they are.
     Segments,
+    /// That, and it takes trains of UDP's datagrams as they are.
+    Datagrams,
     /// Nobody makes checksums, and nobody verifies them: packets leave with a checksum of zero. For a laboratory, as PLP §2.3 measured.
     LeftOut,
 }
@@ -23,7 +25,9 @@ impl Offload {
     pub(crate) fn verifies(self, message: &Message) -> bool {
         match self {
             Offload::Nothing => true,
-            Offload::Checksums | Offload::Segments => message.checksum() == Checksum::Stands,
+            Offload::Checksums | Offload::Segments | Offload::Datagrams => {
+                message.checksum() == Checksum::Stands
+            }
             Offload::LeftOut => false,
         }
     }
@@ -31,6 +35,9 @@ impl Offload {
     /// Whether the device makes the checksum of what leaves in one packet.
     #[inline(always)]
     pub(crate) fn completes(self) -> bool {
-        matches!(self, Offload::Checksums | Offload::Segments)
+        matches!(
+            self,
+            Offload::Checksums | Offload::Segments | Offload::Datagrams
+        )
     }
 }

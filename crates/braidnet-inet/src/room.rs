@@ -49,6 +49,14 @@ fn put_in_front<'a>(message: &'a mut Message, len: usize, pool: &mut Pool) -> Op
     message.append(len)
 }
 
+/// Takes the first `len` bytes off `from`, which has as many, and copies them into a block of their own with room for headers in front. `None`, and nothing done, if the
+/// pool is exhausted.
+pub(crate) fn copy_off(from: &mut Message, len: usize, pool: &mut Pool) -> Option<Message> {
+    let mut copy = pool.allocate(HEADROOM, len)?;
+    from.read(copy.append(len)?, pool);
+    Some(copy)
+}
+
 /// Bytes of memory in the blocks of a message, however few of them it uses.
 pub(crate) fn footprint(message: &Message) -> usize {
     let blocks = core::iter::successors(Some(message), |block| block.continuation());

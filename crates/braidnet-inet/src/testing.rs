@@ -228,6 +228,10 @@ impl Stack {
     pub(crate) fn receive_as_they_are(&mut self, message: Message) -> Vec<Message> {
         let bottom = self.inet.layout.bottom;
         self.cluster.put_one(bottom, Direction::Up, message);
+        self.sent()
+    }
+
+    fn sent(&mut self) -> Vec<Message> {
         let mut sent = Vec::new();
         self.cluster.turn(self.now, &mut |run: &mut Run| {
             sent.extend(run.drain());
@@ -248,6 +252,12 @@ impl Stack {
     pub(crate) fn send(&mut self, module: ModuleId, message: Message) -> Vec<Vec<u8>> {
         self.cluster.put_one(module, Direction::Down, message);
         self.turn()
+    }
+
+    /// Hands a message down into `module` and returns what leaves at the tail.
+    pub(crate) fn send_as_they_are(&mut self, module: ModuleId, message: Message) -> Vec<Message> {
+        self.cluster.put_one(module, Direction::Down, message);
+        self.sent()
     }
 
     /// Hands messages down into what stands in TCP's place, in one run.
@@ -326,8 +336,47 @@ fn on_the_wire(message: &Message) -> Vec<Vec<u8>> {
     }
 }
 
-/// The segments of a train whose TCP header begins at `tcp`, the sum of the pseudo-header in each.
-fn cut(train: &[u8], tcp: usize, each: usize) -> Vec<Vec<u8>> {
+/// The packets of a train whose transport's header begins at `at`, the sum of the pseudo-header in each.
+fn cut(train: &[u8], at: usize, each: usize) -> Vec<Vec<u8>> {
+    match train[at - wire_ipv4::MIN_HEADER_LEN + 9] {
+        wire_udp::PROTOCOL => cut_datagrams(train, at, each),
+        _ => cut_segments(train, at, each),
+    }
+}
+
+fn cut_datagrams(train: &[u8], udp: usize, each: usize) -> Vec<Vec<u8>> {
+    let (headers, payload) = train.split_at(udp + wire_udp::HEADER_LEN);
+    assert_eq!(
+        headers[udp + 4..udp + 6],
+        (train[udp..].len() as u16).to_be_bytes()
+    );
+    let ip = udp - wire_ipv4::MIN_HEADER_LEN;
+    let first = u16::from_be_bytes([headers[ip + 4], headers[ip + 5]]);
+    let of_piece = |(number, piece): (usize, &[u8])| {
+        let mut packet = [headers, piece].concat();
+        let own = (packet.len() - udp) as u16;
+        packet[udp + 4..udp + 6].copy_from_slice(&own.to_be_bytes());
+        exchange_len(&mut packet[udp + 6..udp + 8], train.len() - udp, own);
+        let len = (packet.len() - ip) as u16;
+        packet[ip + 2..ip + 4].copy_from_slice(&len.to_be_bytes());
+        let identification = first.wrapping_add(number as u16);
+        packet[ip + 4..ip + 6].copy_from_slice(&identification.to_be_bytes());
+        seal_ipv4(&mut packet[ip..]);
+        packet
+    };
+    payload.chunks(each).enumerate().map(of_piece).collect()
+}
+
+/// The pseudo-header's sum has the length of all in it: a packet has its own.
+fn exchange_len(sum: &mut [u8], whole: usize, own: u16) {
+    let (old, whole) = (
+        Sum(u16::from_ne_bytes([sum[0], sum[1]])),
+        Sum::word(whole as u16),
+    );
+    sum.copy_from_slice(&old.replace(whole, Sum::word(own)).0.to_ne_bytes());
+}
+
+fn cut_segments(train: &[u8], tcp: usize, each: usize) -> Vec<Vec<u8>> {
     let (headers, payload) = train.split_at(tcp + usize::from(train[tcp + 12] >> 4) * 4);
     let pieces = payload.chunks(each).enumerate();
     let last = payload.len().div_ceil(each) - 1;
@@ -342,11 +391,8 @@ fn cut(train: &[u8], tcp: usize, each: usize) -> Vec<Vec<u8>> {
         if number > 0 {
             segment[tcp + 13] &= !0x80;
         }
-        // The pseudo-header's sum has the length of all in it.
-        let [whole, own] = [train, &segment].map(|packet| Sum::word((packet.len() - tcp) as u16));
-        let sum = Sum(u16::from_ne_bytes([segment[tcp + 16], segment[tcp + 17]]));
-        let sum = sum.replace(whole, own).0.to_ne_bytes();
-        segment[tcp + 16..tcp + 18].copy_from_slice(&sum);
+        let own = (segment.len() - tcp) as u16;
+        exchange_len(&mut segment[tcp + 16..tcp + 18], train.len() - tcp, own);
         let ip = tcp - wire_ipv4::MIN_HEADER_LEN;
         let len = (segment.len() - ip) as u16;
         segment[ip + 2..ip + 4].copy_from_slice(&len.to_be_bytes());

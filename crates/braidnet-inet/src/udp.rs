@@ -3,7 +3,11 @@
 //! It keeps nothing per flow and has no core. A datagram that comes up has its flow in a note
 //! ([`UdpFlow`]) and its flow's bucket; one that goes down says its flow in the same note. Which
 //! ports are open says [`UdpPorts`].
+//!
+//! Datagrams of one flow and one length travel below it as one message, a [train](Message::segment_bytes), where the device takes and hands up such
+//! ([`Offload::Datagrams`]). Here it ends: what stands above gets them one by one.
 
+mod apart;
 mod ports;
 
 pub use ports::{BindError, UdpPorts};
@@ -16,7 +20,7 @@ use crate::offload::Offload;
 use crate::room;
 use crate::sift::{Verdict, sift};
 use crate::sum;
-use braidnet_message::{Checksum, Kind, Message, Run};
+use braidnet_message::{Checksum, Kind, Message, Pool, Run};
 use braidnet_stream::{Context, Control, Direction, Module, Stages, Trace, Verb};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::checksum::Sum;
@@ -39,6 +43,10 @@ pub struct Udp {
 counters! {
     /// What UDP counts.
     enum Counted with UdpError {
+        /// Datagrams that came in trains.
+        ReceivedInTrains: "received_in_trains",
+        /// Datagrams that left in trains.
+        SentInTrains: "sent_in_trains",
         /// To port 0.
         PortZero: "port_zero",
         /// What ICMP says of a datagram from a port that is not open.
@@ -126,77 +134,67 @@ impl Udp {
         };
         message.set_bucket(self.flows.bucket_of(&tuple, PROTOCOL).0.0);
         if !self.ports.is_open(header.destination_port) {
-            cx.count_dropped(Trace::of(message), Counted::PortClosed.counter(), 1);
+            let datagrams = message.segments() as u64;
+            cx.count_dropped(Trace::of(message), Counted::PortClosed.counter(), datagrams);
             return Verdict::Down(DOWN_ICMP);
         }
         message.strip(HEADER_LEN);
+        message.set_note(UdpFlow { tuple });
+        if message.segment_bytes() != 0 {
+            return Verdict::Split(apart::hand_up);
+        }
         // What was said of its checksum is spent: it may be sent on as it is.
         message.clear_segmentation();
-        message.set_note(UdpFlow { tuple });
         Verdict::Stay
     }
 
-    /// A datagram is to leave.
+    /// A datagram is to leave. It may be a train.
     #[inline]
     fn depart(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
         if message.kind() != Kind::Data {
             return Verdict::drop(Counted::NotData);
         }
-        let UdpFlow { tuple } = message.note();
-        let Tuple {
-            remote,
-            local_port,
-            remote_port,
-            ..
-        } = tuple;
-        if remote_port == 0 {
+        let UdpFlow { mut tuple } = message.note();
+        if tuple.remote_port == 0 {
             return Verdict::drop(Counted::PortZero);
         }
-        let local = if tuple.local.is_unspecified() {
-            self.interface.source_for(&remote)
-        } else {
-            tuple.local
-        };
-        let Ok(len) = u16::try_from(message.total_len() + HEADER_LEN) else {
+        if tuple.local.is_unspecified() {
+            tuple.local = self.interface.source_for(&tuple.remote);
+        }
+        if message.total_len() > MAX_PAYLOAD_LEN {
             return Verdict::drop(Counted::TooLong);
+        }
+        let is_train = message.segment_bytes() != 0;
+        // No datagram of a train is longer than the first.
+        let longest = if is_train {
+            message.len()
+        } else {
+            message.total_len()
         };
-        let pseudo = Sum::pseudo_header(&local, &remote, PROTOCOL, len.into());
-        let fits = ipv4::MIN_HEADER_LEN + usize::from(len) <= self.interface.mtu();
-        let sealing = match self.interface.offload() {
-            Offload::LeftOut => Sealing::Nobody,
-            // What is cut into fragments has one checksum, which no device makes, nor one of headers that lie apart.
-            offload if offload.completes() && fits && room::is_for_all(message, HEADER_LEN) => {
-                Sealing::ByDevice
+        let fits = ipv4::MIN_HEADER_LEN + HEADER_LEN + longest <= self.interface.mtu();
+        let offload = self.interface.offload();
+        // What is cut into fragments has one checksum, which no device makes, nor one of headers that lie apart.
+        let completes = offload.completes() && fits && room::is_for_all(message, HEADER_LEN);
+        if is_train {
+            if !completes || offload != Offload::Datagrams {
+                message.set_note(UdpFlow { tuple });
+                return Verdict::Split(match offload {
+                    Offload::LeftOut => apart::hand_down_unsealed,
+                    _ => apart::hand_down,
+                });
             }
+            let datagrams = message.segments() as u64;
+            cx.count(Counted::SentInTrains.counter(), datagrams);
+        }
+        let sealing = match offload {
+            Offload::LeftOut => Sealing::Nobody,
+            _ if completes => Sealing::ByDevice,
             _ => Sealing::Here(message.total_sum()),
         };
-        message.set_checksum(Checksum::Stands);
-        let Some(front) = room::prepend(message, HEADER_LEN, cx.pool()) else {
-            return Verdict::drop(Counted::NoBuffer);
-        };
-        udp::emit(
-            &UdpHeader {
-                source_port: local_port,
-                destination_port: remote_port,
-                len,
-            },
-            front,
-        );
-        match sealing {
-            Sealing::Here(payload) => udp::seal(front, pseudo + payload),
-            Sealing::ByDevice => {
-                udp::partly_seal(front, pseudo);
-                message.set_checksum(Checksum::Partial);
-            }
-            Sealing::Nobody => {}
+        match put_header(message, tuple, sealing, cx.pool()) {
+            true => Verdict::Stay,
+            false => Verdict::drop(Counted::NoBuffer),
         }
-        message.set_note(Datagram {
-            local,
-            remote,
-            protocol: PROTOCOL,
-            ..Datagram::default()
-        });
-        Verdict::Stay
     }
 }
 
@@ -227,6 +225,44 @@ enum Sealing {
     Here(Sum),
     ByDevice,
     Nobody,
+}
+
+/// The longest payload of a datagram, and of a train (RFC 791 §3.1).
+const MAX_PAYLOAD_LEN: usize = ipv4::MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - HEADER_LEN;
+
+/// Puts a header in front of a payload of at most [`MAX_PAYLOAD_LEN`], and leaves IP's note. False if there is no buffer for it.
+#[inline]
+fn put_header(message: &mut Message, tuple: Tuple, sealing: Sealing, pool: &mut Pool) -> bool {
+    let Tuple { local, remote, .. } = tuple;
+    let len = (message.total_len() + HEADER_LEN) as u16;
+    let pseudo = Sum::pseudo_header(&local, &remote, PROTOCOL, len.into());
+    message.set_checksum(Checksum::Stands);
+    let Some(front) = room::prepend(message, HEADER_LEN, pool) else {
+        return false;
+    };
+    udp::emit(
+        &UdpHeader {
+            source_port: tuple.local_port,
+            destination_port: tuple.remote_port,
+            len,
+        },
+        front,
+    );
+    match sealing {
+        Sealing::Here(payload) => udp::seal(front, pseudo + payload),
+        Sealing::ByDevice => {
+            udp::partly_seal(front, pseudo);
+            message.set_checksum(Checksum::Partial);
+        }
+        Sealing::Nobody => {}
+    }
+    message.set_note(Datagram {
+        local,
+        remote,
+        protocol: PROTOCOL,
+        ..Datagram::default()
+    });
+    true
 }
 
 /// Parses the header in `front` of an IP payload of `payload_len` bytes, which may lie in several blocks.

@@ -161,7 +161,7 @@ fn interfaces(tried: Result<(), packet::PacketError>) -> Finding {
     let (verdict, found, remedy) = match tried {
         Ok(()) => (
             Verdict::Good,
-            "can be joined (AF_PACKET); checksums and segments are offloaded, packets have up to 64 KiB",
+            "can be joined (AF_PACKET); checksums and segments are offloaded, and from Linux 6.2 on datagrams, packets have up to 64 KiB",
             None,
         ),
         Err(error) => (
@@ -198,10 +198,19 @@ fn taking_over(tried: Result<(), xdp::XdpError>) -> Finding {
 
 fn offloads(subject: &'static str, offloads: Offloads) -> Finding {
     let (verdict, found, remedy) = match offloads {
-        Offloads { segments: true, .. } => (
+        Offloads {
+            datagrams: true, ..
+        } => (
             Verdict::Good,
-            "can be made; checksums and segments are offloaded, packets have up to 64 KiB",
+            "can be made; checksums, segments and datagrams are offloaded, packets have up to 64 KiB",
             None,
+        ),
+        Offloads { segments: true, .. } => (
+            Verdict::Limited,
+            "can be made; checksums and segments are offloaded, datagrams are not",
+            Some(
+                "the kernel's TUN driver does not take TUN_F_USO4 and TUN_F_USO6: Linux 6.2 and newer do",
+            ),
         ),
         Offloads { checksum: true, .. } => (
             Verdict::Limited,
@@ -247,22 +256,23 @@ mod tests {
             (processors(&[2, 3], Some(4)), Verdict::Limited),
             (clock(ClockSource::TimeStampCounter), Verdict::Good),
             (clock(ClockSource::Kernel), Verdict::Limited),
+            (offloads("device", Offloads::ALL), Verdict::Good),
             (
                 offloads(
                     "device",
                     Offloads {
-                        checksum: true,
-                        segments: true,
+                        datagrams: false,
+                        ..Offloads::ALL
                     },
                 ),
-                Verdict::Good,
+                Verdict::Limited,
             ),
             (
                 offloads(
                     "device",
                     Offloads {
                         checksum: true,
-                        segments: false,
+                        ..Offloads::NONE
                     },
                 ),
                 Verdict::Limited,

@@ -46,7 +46,7 @@ impl Segmentation {
 impl Message {
     /// Payload bytes of each segment of a train, 0 if the message is none.
     ///
-    /// A train is one message that stands for consecutive segments of one flow, so that what is done for a message is done
+    /// A train is one message that stands for consecutive segments of one flow, or datagrams, so that what is done for a message is done
     /// once for all of them: all have as much payload but the last, which may have less. The first block holds the headers, which are those of
     /// the first segment, and its payload; each block behind it holds the payloads of one segment or several. Views and splits are no trains.
     #[inline]

@@ -131,6 +131,17 @@ pub enum SendToError {
         /// Bytes that can be.
         max: usize,
     },
+    /// It is to be sent in datagrams of no bytes.
+    #[error("bytes cannot be sent in datagrams of none")]
+    SegmentEmpty,
+    /// They are more datagrams than go at once ([`Stack::SEGMENTS_MAX`](crate::Stack::SEGMENTS_MAX)).
+    #[error("{count} datagrams are too many to be sent at once: {max} can be")]
+    TooManySegments {
+        /// Datagrams that were to be sent.
+        count: usize,
+        /// Datagrams that can be.
+        max: usize,
+    },
     /// No buffer.
     #[error("the stack's memory is used up")]
     NoMemory,

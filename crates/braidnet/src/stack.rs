@@ -7,6 +7,7 @@ mod sockets;
 mod status;
 
 pub use datagrams::Received;
+pub(crate) use datagrams::Segments;
 pub(crate) use opening::{FirstData, Opening};
 
 use crate::config::StackConfig;

@@ -212,6 +212,9 @@ pub(crate) fn interface(
 /// What the devices do of the transports' work: all the same.
 fn offload(devices: &[Capabilities]) -> Offload {
     match devices.first().map(|device| device.offloads) {
+        Some(Offloads {
+            datagrams: true, ..
+        }) => Offload::Datagrams,
         Some(Offloads { segments: true, .. }) => Offload::Segments,
         Some(Offloads { checksum: true, .. }) => Offload::Checksums,
         _ => Offload::Nothing,

@@ -27,6 +27,9 @@ pub fn started(
         count(setup.placing.processors as u64, "processor"),
         count(queues as u64, "queue"),
         match offloads {
+            Offloads {
+                datagrams: true, ..
+            } => "checksums, segments and datagrams offloaded",
             Offloads { segments: true, .. } => "checksums and segments offloaded",
             Offloads { checksum: true, .. } => "checksums offloaded",
             _ => "without offloads",
@@ -259,6 +262,8 @@ const WORK: &[&str] = &[
     "tcp.unreachable",
     "tcp.untold",
     "tcp.walks",
+    "udp.received_in_trains",
+    "udp.sent_in_trains",
 ];
 
 /// What was dropped or refused, the most frequent reason first.

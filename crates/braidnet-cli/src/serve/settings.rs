@@ -137,7 +137,7 @@ pub struct Settings {
     /// Longest IP packet in bytes, 68 to 65535 [default: what the device has, 1500 for a new one]
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<usize>,
-    /// Let the system leave checksums and the cutting of segments to whom they cost nothing; `off`: every packet is as a wire would carry it, as it is
+    /// Let the system leave checksums and the cutting of segments and datagrams to whom they cost nothing; `off`: every packet is as a wire would carry it, as it is
     /// with `--impair` and `--pcap` in any case [default: on]
     #[arg(long, value_name = "on|off", hide_possible_values = true)]
     #[serde(deserialize_with = "one")]

@@ -22,6 +22,7 @@ mod routes;
 mod server;
 mod services;
 mod several;
+mod trains;
 mod xdp;
 
 use namespace::Namespace;

@@ -47,7 +47,7 @@ fn clients_are_served_over_veth_and_nothing_is_left_behind() {
     let server = serve(&servers, &["--echo", "7", "--http", &http]);
     assert!(
         server.greeting.contains(
-            "packet bn1: connection on 1 processor, 1 queue, checksums and segments offloaded"
+            "packet bn1: connection on 1 processor, 1 queue, checksums, segments and datagrams offloaded"
         ),
         "{}",
         server.greeting

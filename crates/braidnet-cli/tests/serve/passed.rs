@@ -60,7 +60,7 @@ fn a_device_is_served_on_that_was_inherited_or_sent() {
             "{}",
             server.greeting
         );
-        assert!(server.greeting.contains("segments offloaded"));
+        assert!(server.greeting.contains("segments and datagrams offloaded"));
         namespace.inside(|| echo(&mut connect(7), b"hello"));
         let ended = server.stop(Signal::TERM);
         assert_eq!(ended.code, Some(0), "{ended:?}");

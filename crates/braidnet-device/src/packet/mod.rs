@@ -36,7 +36,7 @@
 //! the system says of a packet (`PACKET_VNET_HDR`) is held against it, as with a [TUN device](crate::tun). Where the configuration declines offloads, checksums
 //! are made here, and packets of many segments dropped, [`DropReason::ReceiveOffloadUnsupported`](crate::DropReason::ReceiveOffloadUnsupported), because the system
 //! does not cut them on their way in: have whoever sends them cut them (`ethtool -K PEER tso off gso off`, and `gro off` for a card). So it is always with
-//! trains of IPv6 and of UDP.
+//! trains of TCP over IPv6, and before Linux 6.2, whose packet sockets know of no others, with those of UDP.
 //!
 //! # Several queues
 //!
@@ -130,8 +130,8 @@ impl PacketDevice {
         let mut capabilities = Capabilities::ethernet(station, mtu).with_queues(config.queues);
         if config.offload {
             capabilities.offloads = Offloads {
-                checksum: true,
-                segments: true,
+                datagrams: joins_datagrams(&release()),
+                ..Offloads::ALL
             };
         }
         let refused = |error| PacketError::refused(&config.name, error);
@@ -165,6 +165,19 @@ fn mtu(config: &PacketConfig, interface: usize) -> Result<usize, PacketError> {
         mtu,
         most,
     })
+}
+
+/// Whether packet sockets of this release of Linux know packets of many datagrams (`VIRTIO_NET_HDR_GSO_UDP_L4` in `linux/virtio_net.h`, since 6.2). Nothing else says so
+/// before one is sent.
+fn joins_datagrams(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    next().zip(next()) >= Some((6, 2))
+}
+
+/// The system's release; nothing where it cannot be read.
+fn release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
 }
 
 /// Whether this process may open packet sockets, and the system's can do what is asked of them here.
@@ -207,6 +220,23 @@ impl Device for PacketDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn releases_are_told_from_each_other() {
+        for release in ["6.2.0", "6.18.44-generic\n", "6.10", "7.0.1", "10.1"] {
+            assert!(joins_datagrams(release), "{release:?}");
+        }
+        for release in [
+            "6.1.99",
+            "5.15.0-91-generic",
+            "6",
+            "",
+            "x.y",
+            "4.18.0-553.el8",
+        ] {
+            assert!(!joins_datagrams(release), "{release:?}");
+        }
+    }
 
     #[test]
     fn an_interface_without_a_limit_has_that_of_ip() {

@@ -117,8 +117,7 @@ impl Reading<'_> {
             Some(DropReason::ReceiveOffloadMalformed)
         } else if has_tag {
             Some(DropReason::ReceiveVlanTagged)
-        } else if header.is_train() && !(header.is_train_of_v4() && self.passage.offloads.segments)
-        {
+        } else if header.is_train() && !self.passage.takes(header) {
             Some(DropReason::ReceiveOffloadUnsupported)
         } else if waiting.length > waiting.bytes.len() && !is_copied {
             // Too many such wait already.

@@ -190,9 +190,8 @@ fn queues_are_shared_or_apart() {
 struct Offloading(memory::WireEnd, Capabilities);
 
 impl Offloading {
-    fn new(checksum: bool, segments: bool) -> Offloading {
+    fn new(offloads: Offloads) -> Offloading {
         let end = memory::wire(Capabilities::ip(1500), 8).0;
-        let offloads = Offloads { checksum, segments };
         let capabilities = Capabilities {
             offloads,
             ..*end.capabilities()
@@ -217,17 +216,27 @@ impl Device for Offloading {
 
 #[test]
 fn all_offload_the_same_or_none_does() {
+    let (all, none) = (Offloads::ALL, Offloads::NONE);
+    let segments = Offloads {
+        datagrams: false,
+        ..all
+    };
+    let checksum = Offloads {
+        checksum: true,
+        ..none
+    };
     let rows = [
-        ([(true, true), (true, true)], (true, true)),
-        ([(true, false), (true, false)], (true, false)),
-        ([(true, true), (true, false)], (false, false)),
-        ([(true, true), (false, false)], (false, false)),
-        ([(false, false), (true, true)], (false, false)),
+        ([all, all], all),
+        ([segments, segments], segments),
+        ([checksum, checksum], checksum),
+        ([all, segments], none),
+        ([segments, checksum], none),
+        ([all, none], none),
+        ([none, all], none),
     ];
-    for (members, (checksum, segments)) in rows {
-        let [one, two] = members.map(|(checksum, segments)| Offloading::new(checksum, segments));
+    for (members, expected) in rows {
+        let [one, two] = members.map(Offloading::new);
         let both = Several::of(one).and(two);
-        let expected = Offloads { checksum, segments };
         assert_eq!(both.capabilities().offloads, expected, "{members:?}");
         assert!(
             both.devices()

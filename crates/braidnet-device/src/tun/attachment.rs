@@ -8,9 +8,11 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// What the system may leave to us (`linux/if_tun.h`): checksums, and segments of TCP over IPv4.
-const TUN_F_CSUM: u32 = 1;
-const TUN_F_TSO4: u32 = 2;
+/// What the system may leave to us (`linux/if_tun.h`): checksums, segments of TCP over IPv4, and datagrams of UDP, which it leaves over both versions or over none
+/// (`set_offload` in `drivers/net/tun.c`, since Linux 6.2).
+const TUN_F_CSUM: u32 = 0x01;
+const TUN_F_TSO4: u32 = 0x02;
+const TUN_F_USO: u32 = 0x20 | 0x40;
 
 /// The open device, shared by all who use it.
 ///
@@ -122,15 +124,22 @@ impl Attachment {
 
     /// Lets the system leave to us what it can; what that is.
     pub fn offload(&self) -> Offloads {
-        let both = [(TUN_F_CSUM | TUN_F_TSO4, true), (TUN_F_CSUM, false)];
-        let taken = |(flags, _): &(u32, bool)| ioctl::set_offload(self.first(), *flags).is_ok();
-        match both.into_iter().find(taken) {
-            Some((_, segments)) => Offloads {
-                checksum: true,
-                segments,
-            },
-            None => Offloads::NONE,
-        }
+        let segments = Offloads {
+            datagrams: false,
+            ..Offloads::ALL
+        };
+        let checksum = Offloads {
+            checksum: true,
+            ..Offloads::NONE
+        };
+        let offers = [
+            (TUN_F_CSUM | TUN_F_TSO4 | TUN_F_USO, Offloads::ALL),
+            (TUN_F_CSUM | TUN_F_TSO4, segments),
+            (TUN_F_CSUM, checksum),
+        ];
+        let taken = |(flags, _): &(u32, _)| ioctl::set_offload(self.first(), *flags).is_ok();
+        let taken = offers.into_iter().find(taken);
+        taken.map_or(Offloads::NONE, |(_, offloads)| offloads)
     }
 
     /// Has the system do all again. It has done so before it offered anything, so it can.

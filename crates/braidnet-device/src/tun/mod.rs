@@ -37,7 +37,7 @@
 //!
 //! Where the system has them, and the configuration does not decline them, a packet may be as long as IP allows and stand for many segments, both ways, and
 //! checksums are made and verified by nobody as long as packets stay on the machine (`IFF_VNET_HDR`, `TUNSETOFFLOAD`): what the device's
-//! [capabilities](Device::capabilities) then say. What the system says of a packet is held against the packet, and a lie is dropped by name.
+//! [capabilities](Device::capabilities) then say. Of datagrams of UDP the same holds since Linux 6.2 (`TUN_F_USO4`, `TUN_F_USO6`); an older one leaves them as they are on a wire. What the system says of a packet is held against the packet, and a lie is dropped by name.
 
 mod attachment;
 mod error;

@@ -30,6 +30,9 @@ fn packet(version: u8, protocol: u8, data: usize) -> (Vec<u8>, usize) {
     bytes.resize(start + transport_len, 0);
     if protocol == tcp::PROTOCOL {
         (bytes[start + 12], bytes[start + 13]) = (0x80, tcp::TcpFlags::ACK.0);
+    } else {
+        let len = (transport_len + data) as u16;
+        bytes[start + 4..start + 6].copy_from_slice(&len.to_be_bytes());
     }
     let total = bytes.len() + data;
     (bytes, total)
@@ -69,6 +72,8 @@ fn what_is_said_of_a_packet_that_leaves_is_understood_when_it_arrives() {
             (6, udp::PROTOCOL, 0),
             (4, tcp::PROTOCOL, MSS),
             (6, tcp::PROTOCOL, MSS),
+            (4, udp::PROTOCOL, MSS),
+            (6, udp::PROTOCOL, MSS),
         ] {
             let (front, total) = framed(link, packet(version, protocol, 10 * MSS + 1));
             let said =
@@ -78,7 +83,6 @@ fn what_is_said_of_a_packet_that_leaves_is_understood_when_it_arrives() {
             let train = (segment_bytes != 0).then_some(Train {
                 header_len: front.len(),
                 segment_bytes,
-                is_v4: version == 4,
             });
             let checksum = Checksum::Partial;
             assert_eq!(described, Described { checksum, train }, "{said:?}");
@@ -122,7 +126,7 @@ fn what_no_device_could_finish_does_not_leave() {
     for (front, segment_bytes, checksum) in [
         (&icmp, 0, Checksum::Partial),
         (&fragment, 0, Checksum::Partial),
-        (&udp, 100, Checksum::Partial),
+        (&icmp, 100, Checksum::Partial),
         (&udp, 100, Checksum::Stands),
         (&Vec::new(), 0, Checksum::Partial),
     ] {
@@ -135,6 +139,72 @@ fn what_no_device_could_finish_does_not_leave() {
 
 #[test]
 fn class_43_what_a_packet_does_not_bear_out_is_a_lie() {
+    lies_about_segments();
+    lies_about_datagrams();
+}
+
+fn lies_about_datagrams() {
+    let data = 10 * MSS;
+    for version in [4, 6] {
+        let (front, total) = packet(version, udp::PROTOCOL, data);
+        let honest = VnetHeader::describing(&front, 0, MSS as u32, Checksum::Partial).unwrap();
+        assert!(honest.of(&front, 0, total).is_ok());
+        let with = |gso_size| VnetHeader { gso_size, ..honest };
+        let fewest = (data / DATAGRAMS_MAX) as u16 + 1;
+        assert!(with(fewest).of(&front, 0, total).is_ok());
+        let verified = VnetHeader {
+            flags: DATA_VALID,
+            ..honest
+        };
+        let lies = [
+            ("datagrams of nothing", with(0)),
+            ("longer than all data", with(data as u16 + 1)),
+            ("more than a packet stands for", with(fewest - 1)),
+            ("with checksums of their own", verified),
+            (
+                "checksums nobody has seen to",
+                VnetHeader { flags: 0, ..honest },
+            ),
+            (
+                "of TCP",
+                VnetHeader {
+                    gso_type: GSO_TCPV4,
+                    ..honest
+                },
+            ),
+            (
+                "of which the first alone has CWR",
+                VnetHeader {
+                    gso_type: GSO_UDP_L4 | GSO_ECN,
+                    ..honest
+                },
+            ),
+            (
+                "the checksum lies where TCP's does",
+                VnetHeader {
+                    checksum_offset: tcp::CHECKSUM_OFFSET as u16,
+                    ..honest
+                },
+            ),
+        ];
+        for (what, lie) in lies {
+            assert_eq!(lie.of(&front, 0, total), Err(LIE), "{version}: {what}");
+        }
+        let start = front.len() - udp::HEADER_LEN;
+        let mut other_length = front.clone();
+        other_length[start + 5] ^= 1;
+        let cut = &front[..front.len() - 1];
+        for front in [&other_length[..], cut] {
+            assert_eq!(honest.of(front, 0, total), Err(LIE), "{version}");
+        }
+    }
+    let (mut fragment, total) = packet(4, udp::PROTOCOL, data);
+    let honest = VnetHeader::describing(&fragment, 0, MSS as u32, Checksum::Partial).unwrap();
+    fragment[6] = 0x20;
+    assert_eq!(honest.of(&fragment, 0, total), Err(LIE));
+}
+
+fn lies_about_segments() {
     let (front, total) = packet(4, tcp::PROTOCOL, 10 * MSS);
     let data = 10 * MSS;
     let honest = VnetHeader::describing(&front, 0, MSS as u32, Checksum::Partial).unwrap();
@@ -206,7 +276,7 @@ fn class_43_what_a_packet_does_not_bear_out_is_a_lie() {
         (
             "datagrams of UDP",
             VnetHeader {
-                gso_type: 5,
+                gso_type: GSO_UDP_L4,
                 ..honest
             },
         ),
@@ -271,6 +341,34 @@ proptest::proptest! {
         if let Ok(Described { train: Some(train), .. }) = VnetHeader::from_bytes(&said).of(&front, link, total) {
             proptest::prop_assert!(train.segment_bytes > 0);
             proptest::prop_assert!(train.header_len + train.segment_bytes < total);
+        }
+    }
+
+    /// An honest description, changed a little or not at all.
+    #[test]
+    fn whatever_is_changed_a_train_is_no_more_than_its_packet(
+        kind in proptest::sample::select(vec![(4, tcp::PROTOCOL), (6, tcp::PROTOCOL), (4, udp::PROTOCOL), (6, udp::PROTOCOL)]),
+        each in 1usize..2000,
+        data in 2usize..60_000,
+        changes in proptest::collection::vec((0usize..LEN + 80, proptest::prelude::any::<u8>()), 0..3),
+    ) {
+        let (version, protocol) = kind;
+        let (front, total) = packet(version, protocol, data);
+        let honest = VnetHeader::describing(&front, 0, each as u32, Checksum::Partial).unwrap();
+        let mut bytes = [&honest.to_bytes()[..], &front].concat();
+        for (at, value) in changes {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = value;
+            }
+        }
+        let (said, front) = bytes.split_first_chunk().unwrap();
+        let said = VnetHeader::from_bytes(said);
+        if let Ok(Described { train: Some(train), .. }) = said.of(front, 0, total) {
+            let data = total - train.header_len;
+            proptest::prop_assert!(train.header_len <= front.len());
+            proptest::prop_assert!((1..data).contains(&train.segment_bytes));
+            let datagrams = data.div_ceil(train.segment_bytes);
+            proptest::prop_assert!(!said.is_train_of_datagrams() || datagrams <= DATAGRAMS_MAX);
         }
     }
 }

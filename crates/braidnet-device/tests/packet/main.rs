@@ -15,6 +15,7 @@ use braidnet_wire::checksum::Sum;
 use braidnet_wire::ipv4::{self, Ipv4Header};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{self, TcpFlags, TcpHeader};
+use braidnet_wire::udp::{self, UdpHeader};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use system::{HOST, PATIENCE, STACK, ip, pool, receive, wait};
@@ -36,8 +37,18 @@ fn open(config: PacketConfig) -> QueuePair {
     pairs.remove(0)
 }
 
-/// Segments of TCP in one message, as many as `data` has [`MSS`] bytes, their checksum left to the device.
-fn train(pool: &mut Pool, data: &[u8]) -> Message {
+/// Protocols of which the system's packet sockets take trains.
+fn protocols_of_trains() -> Vec<u8> {
+    let device = PacketDevice::attach(on("v0")).expect("root may");
+    let mut protocols = vec![tcp::PROTOCOL];
+    if device.capabilities().offloads.datagrams {
+        protocols.push(udp::PROTOCOL);
+    }
+    protocols
+}
+
+/// Segments of TCP, or datagrams of UDP, in one message, as many as `data` has [`MSS`] bytes, their checksum left to the device.
+fn train(pool: &mut Pool, data: &[u8], protocol: u8) -> Message {
     let (first, rest) = data.split_at(MSS);
     let mut message = pool.copy_from_slice(64, first).expect("room");
     message.push_continuation(pool.copy_from_slice(0, rest).expect("room"));
@@ -47,17 +58,31 @@ fn train(pool: &mut Pool, data: &[u8]) -> Message {
         flags: TcpFlags::ACK,
         ..TcpHeader::default()
     };
-    let len = tcp::header_len(&header) + data.len();
-    let front = message.prepend(tcp::header_len(&header)).expect("room");
-    tcp::emit(&header, 7, 8, front);
+    let header_len = match protocol {
+        tcp::PROTOCOL => tcp::header_len(&header),
+        _ => udp::HEADER_LEN,
+    };
+    let len = header_len + data.len();
     let [source, destination] = [HOST, STACK].map(Address::v4);
-    let pseudo_header = Sum::pseudo_header(&source, &destination, tcp::PROTOCOL, len as u32);
-    tcp::partly_seal(front, pseudo_header);
+    let pseudo_header = Sum::pseudo_header(&source, &destination, protocol, len as u32);
+    let front = message.prepend(header_len).expect("room");
+    if protocol == tcp::PROTOCOL {
+        tcp::emit(&header, 7, 8, front);
+        tcp::partly_seal(front, pseudo_header);
+    } else {
+        let header = UdpHeader {
+            source_port: 7,
+            destination_port: 8,
+            len: len as u16,
+        };
+        udp::emit(&header, front);
+        udp::partly_seal(front, pseudo_header);
+    }
     let front = message.prepend(ipv4::MIN_HEADER_LEN).expect("room");
     let header = Ipv4Header {
         source,
         destination,
-        protocol: tcp::PROTOCOL,
+        protocol,
         ttl: 64,
         total_len: (ipv4::MIN_HEADER_LEN + len) as u16,
         dont_fragment: true,
@@ -131,38 +156,40 @@ fn what_leaves_arrives_at_the_system() {
 #[test]
 fn trains_travel_whole_in_the_ring_and_beside_it() {
     over_veth("trains over veth", || {
+        let protocols = protocols_of_trains();
         let mut left = open(PacketConfig {
             station: Some(OTHER),
             ..on("v0")
         });
         let mut right = open(on("v1"));
         let mut pool = pool();
-        // The first lies in a slot of the ring, the others are too long for one; a frame behind them keeps its place.
-        for length in [MSS + 500, 30 * MSS, 63 * MSS + 1] {
-            let data: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
-            let sent = train(&mut pool, &data);
-            let expected = all_bytes(&sent);
-            let behind = frame(&mut pool, STATION, 1, 60);
-            send(&mut left, [sent, behind]);
-            let got = receive(&mut right, &mut pool, is_ours);
-            let counters = right.receiver.counters();
-            assert_eq!(
-                got.segment_bytes(),
-                MSS as u32,
-                "{length} bytes: {counters:?}"
-            );
-            assert_eq!(got.checksum(), Checksum::Partial);
-            assert!(all_bytes(&got) == expected, "{length} bytes");
-            assert_eq!(receive(&mut right, &mut pool, is_ours).len(), 60);
+        for protocol in &protocols {
+            // The first lies in a slot of the ring, the others are too long for one; a frame behind them keeps its place.
+            for length in [MSS + 500, 30 * MSS, 63 * MSS + 1] {
+                let data: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+                let sent = train(&mut pool, &data, *protocol);
+                let expected = all_bytes(&sent);
+                let behind = frame(&mut pool, STATION, 1, 60);
+                send(&mut left, [sent, behind]);
+                let got = receive(&mut right, &mut pool, is_ours);
+                let counters = right.receiver.counters();
+                let each = got.segment_bytes();
+                assert_eq!(each, MSS as u32, "{length} bytes: {counters:?}");
+                assert_eq!(got.checksum(), Checksum::Partial);
+                assert!(all_bytes(&got) == expected, "{length} bytes");
+                assert_eq!(receive(&mut right, &mut pool, is_ours).len(), 60);
+            }
         }
         assert_eq!(right.receiver.counters().drops().next(), None);
-        assert_eq!(right.receiver.counters().packets, 2 + 30 + 64 + 3);
+        let packets = protocols.len() as u64 * (2 + 30 + 64 + 3);
+        assert_eq!(right.receiver.counters().packets, packets);
     });
 }
 
 #[test]
 fn trains_are_dropped_by_name_where_offloads_are_declined() {
     over_veth("declined over veth", || {
+        let protocols = protocols_of_trains();
         let mut left = open(PacketConfig {
             station: Some(OTHER),
             ..on("v0")
@@ -172,13 +199,16 @@ fn trains_are_dropped_by_name_where_offloads_are_declined() {
             ..on("v1")
         });
         let mut pool = pool();
-        let trains = [MSS + 500, 30 * MSS].map(|length| train(&mut pool, &vec![7; length]));
-        let behind = frame(&mut pool, STATION, 1, 60);
-        send(&mut left, trains.into_iter().chain([behind]));
-        assert_eq!(receive(&mut right, &mut pool, is_ours).len(), 60);
-        let counters = right.receiver.counters();
-        let dropped = counters.dropped(DropReason::ReceiveOffloadUnsupported);
-        assert_eq!((dropped, counters.packets), (2 + 30, 1));
+        for (protocol, rounds) in protocols.into_iter().zip(1..) {
+            let mut of = |length| train(&mut pool, &vec![7; length], protocol);
+            let trains = [MSS + 500, 30 * MSS].map(&mut of);
+            let behind = frame(&mut pool, STATION, 1, 60);
+            send(&mut left, trains.into_iter().chain([behind]));
+            assert_eq!(receive(&mut right, &mut pool, is_ours).len(), 60);
+            let counters = right.receiver.counters();
+            let dropped = counters.dropped(DropReason::ReceiveOffloadUnsupported);
+            assert_eq!((dropped, counters.packets), (rounds * (2 + 30), rounds));
+        }
     });
 }
 
@@ -386,13 +416,13 @@ fn packets_beside_the_ring_keep_their_places_when_the_interface_goes_down() {
             ip(&["link", "set", "v1", how]);
         }
         let data: Vec<u8> = (0..30 * MSS).map(|at| (at % 251) as u8).collect();
-        let expected = all_bytes(&train(&mut pool, &data));
+        let expected = all_bytes(&train(&mut pool, &data, tcp::PROTOCOL));
         let (begun, mut run) = (Instant::now(), Run::new());
         let mut got = None;
         while got.is_none() {
             let counters = right.receiver.counters();
             assert!(begun.elapsed() < PATIENCE, "{counters:?}");
-            let sent = train(&mut pool, &data);
+            let sent = train(&mut pool, &data, tcp::PROTOCOL);
             send(&mut left, [sent]);
             right.receiver.receive(&mut pool, &mut run, 64);
             got = run.drain().find(|frame| is_ours(frame.bytes()));
@@ -402,7 +432,7 @@ fn packets_beside_the_ring_keep_their_places_when_the_interface_goes_down() {
         assert_eq!(counters.dropped(DropReason::ReceiveVlanTagged), 1);
         assert_eq!(counters.drops().count(), 1, "{counters:?}");
         // What is read takes the error along that says so.
-        let sent = train(&mut pool, &data);
+        let sent = train(&mut pool, &data, tcp::PROTOCOL);
         while right.receiver.receive(&mut pool, &mut run, 64) > 0 {}
         send(&mut left, [sent]);
         wait(right.receiver.fd().expect("a socket"));

@@ -19,10 +19,6 @@ const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 99, 0, 2), POR
 const MSS: u16 = 1000;
 /// What nobody answers is given up then.
 const WAIT: Duration = Duration::from_millis(300);
-const ALL: Offloads = Offloads {
-    checksum: true,
-    segments: true,
-};
 
 /// The stack's side of one connection, by hand.
 struct Far {
@@ -143,7 +139,7 @@ fn the_systems_tcp_hands_over_many_segments_and_takes_many() {
             ..TunConfig::new(Mode::Tun)
         })
         .expect("root may");
-        assert_eq!(device.capabilities().offloads, ALL);
+        assert_eq!(device.capabilities().offloads, Offloads::ALL);
         let (sent, answer) = (bytes(300_000), bytes(3_500));
         let (reply, expected) = (answer.clone(), sent.clone());
         let far = thread::spawn({

@@ -13,7 +13,7 @@ use crate::notes::{Datagram, Refusal};
 use crate::room;
 use crate::sift::Verdict;
 use braidnet_message::{Checksum, Message};
-use braidnet_stream::Context;
+use braidnet_stream::{Context, Trace};
 use braidnet_wire::address::Address;
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::ipv4::{CHECKSUM_OFFSET, Ipv4Header, MIN_HEADER_LEN};
@@ -65,8 +65,8 @@ impl Ip {
             message.total_len()
         };
         if longest > usize::from(mtu) {
-            // A train is of segments that may be fragmented only where a sender cares for no path's MTU: it hears of this one (RFC 1191 §4).
-            if header.dont_fragment || is_train {
+            // A train of TCP is of segments that may be fragmented only where a sender cares for no path's MTU: it hears of this one (RFC 1191 §4).
+            if header.dont_fragment || (is_train && header.protocol == tcp::PROTOCOL) {
                 return refuse(header, message, Refusal::TOO_LONG, mtu, cx);
             }
             return cut_on(header, message, (device, mtu));
@@ -99,11 +99,15 @@ fn pass_on(header: &Ipv4Header, message: &mut Message, cx: &mut Context<'_>) -> 
         (1.., Checksum::Verified | Checksum::Stands) => {
             let len = message.total_len() - header_len;
             let addresses = (&header.source, &header.destination);
-            let pseudo = Sum::pseudo_header(addresses.0, addresses.1, tcp::PROTOCOL, len as u32);
-            let Some(front) = message.front_mut(header_len + tcp::MIN_HEADER_LEN) else {
+            let pseudo = Sum::pseudo_header(addresses.0, addresses.1, header.protocol, len as u32);
+            let (transport_len, partly_seal): (_, fn(&mut [u8], Sum)) = match header.protocol {
+                tcp::PROTOCOL => (tcp::MIN_HEADER_LEN, tcp::partly_seal),
+                _ => (udp::HEADER_LEN, udp::partly_seal),
+            };
+            let Some(front) = message.front_mut(header_len + transport_len) else {
                 return false;
             };
-            tcp::partly_seal(&mut front[header_len..], pseudo);
+            partly_seal(&mut front[header_len..], pseudo);
             message.set_checksum(Checksum::Partial);
         }
         _ => {}
@@ -201,6 +205,10 @@ fn cut_on(header: &Ipv4Header, message: &mut Message, (device, mtu): (u8, u16)) 
     copy.copy_from_slice(&message.bytes()[..header_len]);
     take_hop(copy);
     message.strip(header_len);
+    if message.segment_bytes() != 0 {
+        message.set_note(cutting);
+        return Verdict::Split(cut_apart);
+    }
     if message.checksum() == Checksum::Partial && !complete(header.protocol, message) {
         return Verdict::drop(Counted::NoBuffer);
     }
@@ -223,7 +231,49 @@ fn complete(protocol: u8, message: &mut Message) -> bool {
     true
 }
 
-/// Hands on a packet whose header was taken off as fragments, in order.
+/// Hands on the datagrams of a train of UDP's whose header was taken off, each as fragments: none is made of several.
+fn cut_apart(mut train: Message, cx: &mut Context<'_>) {
+    const IDENTIFICATION: core::ops::Range<usize> = 4..6;
+    let each = train.segment_bytes() as usize;
+    let mut cutting = train.note::<Cutting>();
+    let mut header = [0; udp::HEADER_LEN];
+    train.copy_to_slice(&mut header);
+    train.strip(header.len());
+    while train.total_len() > 0 {
+        let len = each.min(train.total_len());
+        let datagram = room::copy_off(&mut train, len, cx.pool());
+        let Some(mut datagram) = datagram.and_then(|copy| sealed(copy, header, &cutting.header))
+        else {
+            let lost = train.total_len().div_ceil(each).max(1) as u64;
+            return cx.count_dropped(Trace::of(&train), Counted::NoBuffer.counter(), lost);
+        };
+        datagram.set_note(cutting);
+        cut(datagram, cx);
+        // Each has one more than the last (RFC 6864 §4.3).
+        let number = &mut cutting.header[IDENTIFICATION];
+        let next = u16::from_be_bytes([number[0], number[1]]).wrapping_add(1);
+        number.copy_from_slice(&next.to_be_bytes());
+    }
+}
+
+/// A datagram of this payload, with the ports of this header; `None` if there is no room for it in front.
+fn sealed(
+    mut payload: Message,
+    mut header: [u8; udp::HEADER_LEN],
+    ip: &[u8; MAX_HEADER_LEN],
+) -> Option<Message> {
+    let address = |at: usize| Address::v4([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+    // No longer than the train.
+    let len = (header.len() + payload.total_len()) as u16;
+    header[4..udp::CHECKSUM_OFFSET].copy_from_slice(&len.to_be_bytes());
+    let (source, destination) = (address(12), address(16));
+    let pseudo = Sum::pseudo_header(&source, &destination, udp::PROTOCOL, len.into());
+    udp::seal(&mut header, pseudo + Sum::of(payload.bytes()));
+    payload.prepend(header.len())?.copy_from_slice(&header);
+    Some(payload)
+}
+
+/// Hands on a packet whose header was taken off as fragments, in order, or whole if it fits.
 fn cut(mut rest: Message, cx: &mut Context<'_>) {
     let Cutting {
         header: whole,
@@ -242,7 +292,8 @@ fn cut(mut rest: Message, cx: &mut Context<'_>) {
     let place = u16::from_be_bytes([header[FRAGMENT], header[FRAGMENT + 1]]);
     let (more, mut offset) = (place & MORE_FRAGMENTS, place & OFFSET);
     cx.count(Counted::Forwarded.counter(), 1);
-    cx.count(Counted::Fragmented.counter(), 1);
+    let is_fragmented = rest.total_len() + header.len() > usize::from(mtu);
+    cx.count(Counted::Fragmented.counter(), is_fragmented.into());
     while rest.total_len() + header.len() > usize::from(mtu) {
         // All but the last are of multiples of 8 bytes.
         let part_len = (usize::from(mtu) - header.len()) & !7;
@@ -259,7 +310,7 @@ fn cut(mut rest: Message, cx: &mut Context<'_>) {
     send(rest, header, (offset | more, device), cx);
 }
 
-/// Puts a header in front of a fragment, and hands it on; whether there was a buffer for it.
+/// Puts a header in front of a fragment, or of a packet that has its `place` at 0 and is whole, and hands it on; whether there was a buffer for it.
 fn send(
     mut part: Message,
     header: &[u8],
@@ -280,7 +331,7 @@ fn send(
     let sum = Sum::of(front).finish_bytes();
     front[checksum].copy_from_slice(&sum);
     part.set_device(device);
-    cx.count(Counted::FragmentsSent.counter(), 1);
+    cx.count(Counted::FragmentsSent.counter(), (place != 0).into());
     cx.down(part);
     true
 }

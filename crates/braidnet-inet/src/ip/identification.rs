@@ -23,10 +23,10 @@ impl Identification {
         }
     }
 
-    /// The number of the next datagram between the hosts whose hash is `pair`.
+    /// The number of the next datagram between the hosts whose hash is `pair`, and of those of its train behind it: of each one more.
     #[inline]
-    pub(super) fn next(&self, pair: u64) -> u16 {
+    pub(super) fn next(&self, pair: u64, datagrams: u16) -> u16 {
         // Relaxed: the number stands for itself. It wraps.
-        self.next[pair as usize % GROUPS].fetch_add(1, Ordering::Relaxed)
+        self.next[pair as usize % GROUPS].fetch_add(datagrams, Ordering::Relaxed)
     }
 }

@@ -68,7 +68,7 @@ impl Tcp {
                 };
                 words = words.sealed(pseudo_header(tuple, len) + sum);
             }
-            Offload::Checksums | Offload::Segments => {
+            Offload::Checksums | Offload::Segments | Offload::Datagrams => {
                 words = words.partly_sealed(pseudo_header(tuple, len));
                 message.set_checksum(Checksum::Partial);
             }
@@ -140,14 +140,12 @@ impl Tcp {
         tcp::emit(&header, source, destination, room);
         match self.offload {
             // Devices clear CWR in all segments but the first, as the classic kind of marks has it; a count (RFC 9768 §3.2.2) needs it in all.
-            Offload::Segments if !header.flags.contains(TcpFlags::CWR) => {
+            Offload::Segments | Offload::Datagrams if !header.flags.contains(TcpFlags::CWR) => {
                 tcp::partly_seal(room, pseudo_header(&tuple, len));
                 message.set_checksum(Checksum::Partial);
             }
-            Offload::Nothing | Offload::Checksums | Offload::Segments => {
-                tcp::put_sum(room, pseudo_header(&tuple, 0));
-            }
             Offload::LeftOut => {}
+            _ => tcp::put_sum(room, pseudo_header(&tuple, 0)),
         }
         leave_datagram(message);
         true

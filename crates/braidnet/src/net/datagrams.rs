@@ -106,14 +106,51 @@ impl UdpSocket {
     /// `InvalidInput` if there is no address, or no datagram is so long; `PermissionDenied` if it is to go to every host of a network and that
     /// was not [allowed](UdpSocket::set_broadcast); `OutOfMemory` if the stack's is used up.
     pub fn send_to(&self, bytes: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
-        let none = || {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "there is no address to send to",
-            )
-        };
-        let to = to.to_socket_addrs()?.next().ok_or_else(none)?;
+        let to = first_of(to)?;
         (self.handle).with(|sockets, socket| sockets.send_to(socket, bytes, to))
+    }
+
+    /// Sends these bytes to the first of these addresses in datagrams of `segment_bytes` each, the last of which may have fewer; how many bytes: all. They go down the
+    /// stack as one, and leave as one packet where the device cuts it ([`Stack::send_segments_to`](crate::Stack::send_segments_to), Linux's `UDP_SEGMENT`).
+    ///
+    /// ```
+    /// use braidnet::device::{memory, Capabilities};
+    /// use braidnet::net::{Host, UdpSocket};
+    /// use braidnet::StackConfig;
+    ///
+    /// let (here, there) = memory::wire(Capabilities::ip(1500), 256);
+    /// let listener = Host::start(&StackConfig::new("10.0.0.2".parse()?), there)?;
+    /// let speaker = Host::start(&StackConfig::new("10.0.0.1".parse()?), here)?;
+    ///
+    /// let ear = UdpSocket::bind(&listener, "10.0.0.2:53")?;
+    /// let mouth = UdpSocket::bind(&speaker, "0.0.0.0:0")?;
+    /// assert_eq!(mouth.send_segments_to(&[7; 2500], 1000, "10.0.0.2:53")?, 2500);
+    /// for expected in [1000, 1000, 500] {
+    ///     assert_eq!(ear.recv(&mut [0; 2000])?, expected);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`send_to`](UdpSocket::send_to); `InvalidInput` also if `segment_bytes` is 0, all bytes together are more than a datagram holds, or they are
+    /// more than [`Stack::SEGMENTS_MAX`](crate::Stack::SEGMENTS_MAX) datagrams.
+    pub fn send_segments_to(
+        &self,
+        bytes: &[u8],
+        segment_bytes: usize,
+        to: impl ToSocketAddrs,
+    ) -> io::Result<usize> {
+        let to = first_of(to)?;
+        (self.handle)
+            .with(|sockets, socket| sockets.send_segments_to(socket, bytes, segment_bytes, to))
+    }
+
+    /// [`send_segments_to`](UdpSocket::send_segments_to) whom the socket is connected with.
+    ///
+    /// # Errors
+    /// As that, and `NotConnected`.
+    pub fn send_segments(&self, bytes: &[u8], segment_bytes: usize) -> io::Result<usize> {
+        (self.handle).with(|sockets, socket| sockets.send_segments(socket, bytes, segment_bytes))
     }
 
     /// Sends one datagram to whom the socket is connected with; how many bytes: all.
@@ -257,6 +294,17 @@ impl UdpSocket {
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
+}
+
+/// The first of these addresses.
+fn first_of(addresses: impl ToSocketAddrs) -> io::Result<SocketAddr> {
+    let none = || {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "there is no address to send to",
+        )
+    };
+    addresses.to_socket_addrs()?.next().ok_or_else(none)
 }
 
 impl fmt::Debug for UdpSocket {

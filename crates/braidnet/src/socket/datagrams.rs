@@ -13,7 +13,7 @@ use super::table::{Datagrams, Role, Socket};
 use super::verbs::v4;
 use crate::error::WhyUndelivered;
 use crate::inboxes::Only;
-use crate::stack::Received;
+use crate::stack::{Received, Segments};
 use braidnet_wire::address::Address;
 use core::net::SocketAddr;
 
@@ -64,7 +64,41 @@ impl Sockets {
         bytes: &[u8],
         to: SocketAddr,
     ) -> Result<usize, SocketError> {
-        self.send_datagram(socket, bytes, Some(to))
+        self.send_datagrams(socket, Segments::one(bytes), Some(to))
+    }
+
+    /// Sends these bytes in datagrams of `segment_bytes` each, the last of which may have fewer, to `to`; how many bytes: all. They go down the stack as one, and leave as
+    /// one packet where the device cuts it ([`Stack::send_segments_to`], Linux's `UDP_SEGMENT`).
+    ///
+    /// # Errors
+    /// As [`send_to`](Sockets::send_to), with [`SocketError::TooLong`] if all bytes together are more than a datagram holds; [`SocketError::Invalid`] if
+    /// `segment_bytes` is 0, or they are more than [`Stack::SEGMENTS_MAX`] datagrams. Nothing is sent then.
+    ///
+    /// [`Stack::send_segments_to`]: crate::Stack::send_segments_to
+    /// [`Stack::SEGMENTS_MAX`]: crate::Stack::SEGMENTS_MAX
+    pub fn send_segments_to(
+        &mut self,
+        socket: Socket,
+        bytes: &[u8],
+        segment_bytes: usize,
+        to: SocketAddr,
+    ) -> Result<usize, SocketError> {
+        let each = segment_bytes;
+        self.send_datagrams(socket, Segments { bytes, each }, Some(to))
+    }
+
+    /// [`send_segments_to`](Sockets::send_segments_to) whom the socket is connected with.
+    ///
+    /// # Errors
+    /// As that, and [`SocketError::NoDestination`].
+    pub fn send_segments(
+        &mut self,
+        socket: Socket,
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) -> Result<usize, SocketError> {
+        let each = segment_bytes;
+        self.send_datagrams(socket, Segments { bytes, each }, None)
     }
 
     /// Copies the next datagram out, as much of it as there is room for; the rest of it is lost, and the answer says so.
@@ -155,11 +189,20 @@ impl Sockets {
         self.restrict(socket)
     }
 
-    /// Sends one datagram to `to`, or to whom the socket is connected with.
+    /// Sends one datagram to whom the socket is connected with.
     pub(super) fn send_datagram(
         &mut self,
         socket: Socket,
         bytes: &[u8],
+    ) -> Result<usize, SocketError> {
+        self.send_datagrams(socket, Segments::one(bytes), None)
+    }
+
+    /// Sends datagrams to `to`, or to whom the socket is connected with.
+    fn send_datagrams(
+        &mut self,
+        socket: Socket,
+        segments: Segments<'_>,
         to: Option<SocketAddr>,
     ) -> Result<usize, SocketError> {
         let entry = self.table.get(socket)?;
@@ -172,9 +215,9 @@ impl Sockets {
         }
         self.may_send_to(socket, &v4(to.ip())?)?;
         let from = self.bound_datagrams(socket)?;
-        self.stack.send_between(from, to, bytes)?;
+        self.stack.send_between(from, to, segments)?;
         self.wants_turn = true;
-        Ok(bytes.len())
+        Ok(segments.bytes.len())
     }
 
     fn may_send_to(&mut self, socket: Socket, to: &Address) -> Result<(), SocketError> {

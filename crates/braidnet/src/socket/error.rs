@@ -219,7 +219,10 @@ impl From<BindError> for SocketError {
 impl From<SendToError> for SocketError {
     fn from(error: SendToError) -> SocketError {
         match error {
-            SendToError::Unbound(_) | SendToError::PortZero => SocketError::Invalid,
+            SendToError::Unbound(_)
+            | SendToError::PortZero
+            | SendToError::SegmentEmpty
+            | SendToError::TooManySegments { .. } => SocketError::Invalid,
             SendToError::NotIpv4 => SocketError::FamilyNotSupported,
             SendToError::NoRoute => SocketError::NetworkUnreachable,
             SendToError::TooLong { .. } => SocketError::TooLong,

@@ -274,7 +274,7 @@ impl Sockets {
             Role::Opening(..) if entry.is_held && !entry.write_shut => {
                 return self.start(socket, Some(bytes));
             }
-            Role::Datagrams(_) => return self.send_datagram(socket, bytes, None),
+            Role::Datagrams(_) => return self.send_datagram(socket, bytes),
             _ => {}
         }
         let send = |stack: &mut Stack, connection| stack.send(connection, bytes);

@@ -39,6 +39,38 @@ impl Received {
     }
 }
 
+/// Bytes that are to be sent, and how many of them in each datagram.
+#[derive(Clone, Copy)]
+pub(crate) struct Segments<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) each: usize,
+}
+
+impl<'a> Segments<'a> {
+    /// All in one.
+    pub(crate) fn one(bytes: &'a [u8]) -> Segments<'a> {
+        let each = bytes.len().max(1);
+        Segments { bytes, each }
+    }
+
+    /// Whether they can be sent.
+    fn check(self) -> Result<(), SendToError> {
+        let len = self.bytes.len();
+        let max = ipv4::MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - udp::HEADER_LEN;
+        if len > max {
+            return Err(SendToError::TooLong { len, max });
+        }
+        if self.each == 0 {
+            return Err(SendToError::SegmentEmpty);
+        }
+        let (count, max) = (len.div_ceil(self.each), Stack::SEGMENTS_MAX);
+        match count <= max {
+            true => Ok(()),
+            false => Err(SendToError::TooManySegments { count, max }),
+        }
+    }
+}
+
 /// UDP (RFC 768). Nothing of it is reliable: datagrams may get lost, double and overtake each other.
 impl Stack {
     /// Binds UDP port `port` on every address: what comes for it waits to be [received](Stack::receive_from), and what is
@@ -84,7 +116,52 @@ impl Stack {
     /// If the port is not bound, `to` is an IPv6 address, has port 0 or is where no route leads, there are more bytes than a datagram holds, or memory
     /// is short: then nothing is sent.
     pub fn send_to(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> Result<(), SendToError> {
-        self.send_between((Ipv4Addr::UNSPECIFIED.into(), port), to, bytes)
+        let from = (Ipv4Addr::UNSPECIFIED.into(), port);
+        self.send_between(from, to, Segments::one(bytes))
+    }
+
+    /// Most datagrams that [`send_segments_to`](Stack::send_segments_to) sends at once: as many as Linux has always taken (`UDP_MAX_SEGMENTS`).
+    pub const SEGMENTS_MAX: usize = 64;
+
+    /// Sends `bytes` in datagrams of `segment_bytes` each, the last of which may have fewer, as if each were [sent](Stack::send_to) by itself and none came between. They
+    /// are passed down as one message, and leave the stack as one packet where the device cuts it (`UDP_SEGMENT`, as Linux calls it).
+    ///
+    /// ```
+    /// use braidnet::device::{memory, Capabilities};
+    /// use braidnet::{Instant, Stack, StackConfig};
+    ///
+    /// let (here, there) = memory::wire(Capabilities::ip(1500), 64);
+    /// let mut speaker = Stack::new(&StackConfig::new("10.0.0.1".parse()?), here)?;
+    /// let mut listener = Stack::new(&StackConfig::new("10.0.0.2".parse()?), there)?;
+    /// listener.bind(53)?;
+    /// speaker.bind(40_000)?;
+    /// speaker.send_segments_to(40_000, "10.0.0.2:53".parse()?, b"one two three", 4)?;
+    /// speaker.turn(Instant::ZERO);
+    /// listener.turn(Instant::ZERO);
+    /// for expected in [&b"one "[..], b"two ", b"thre", b"e"] {
+    ///     let mut heard = [0; 512];
+    ///     let received = listener.receive_from(53, &mut heard)?;
+    ///     assert_eq!(&heard[..received.copied], expected);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`send_to`](Stack::send_to), where all bytes together are no more than one datagram holds; if `segment_bytes` is 0, or they are more than
+    /// [`SEGMENTS_MAX`](Stack::SEGMENTS_MAX) datagrams. Nothing is sent then.
+    pub fn send_segments_to(
+        &mut self,
+        port: u16,
+        to: SocketAddr,
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) -> Result<(), SendToError> {
+        let from = (Ipv4Addr::UNSPECIFIED.into(), port);
+        let segments = Segments {
+            bytes,
+            each: segment_bytes,
+        };
+        self.send_between(from, to, segments)
     }
 
     /// The same from one of the stack's addresses; the unspecified one leaves the choice to the stack.
@@ -92,7 +169,7 @@ impl Stack {
         &mut self,
         (local, port): (Address, u16),
         to: SocketAddr,
-        bytes: &[u8],
+        segments: Segments<'_>,
     ) -> Result<(), SendToError> {
         if !self.inboxes.is_bound(port) {
             return Err(SendToError::Unbound(port));
@@ -107,12 +184,8 @@ impl Stack {
         if !self.interface.reaches(&remote) {
             return Err(SendToError::NoRoute);
         }
-        let max = ipv4::MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - udp::HEADER_LEN;
-        if bytes.len() > max {
-            let len = bytes.len();
-            return Err(SendToError::TooLong { len, max });
-        }
-        let mut message = self.filled(bytes).ok_or(SendToError::NoMemory)?;
+        segments.check()?;
+        let mut message = self.train(segments).ok_or(SendToError::NoMemory)?;
         message.set_note(UdpFlow {
             tuple: Tuple {
                 local,
@@ -192,6 +265,21 @@ impl Stack {
     /// later is answered by ICMP that the port is unreachable (RFC 1122 §4.1.3.1). What was sent still goes out.
     pub fn release(&mut self, port: u16) -> bool {
         self.inboxes.release(port, &mut self.spent)
+    }
+
+    /// A message of these datagrams, each in a buffer of its own: a train if they are several. `None` if memory is short.
+    fn train(&mut self, segments: Segments<'_>) -> Option<Message> {
+        let Segments { bytes, each } = segments;
+        let mut pieces = bytes.chunks(each);
+        let mut message = self.filled(pieces.next().unwrap_or_default())?;
+        if bytes.len() > each {
+            for piece in pieces {
+                message.push_continuation(self.filled(piece)?);
+            }
+            // It is less than what there is to send.
+            message.set_segment_bytes(each as u32);
+        }
+        Some(message)
     }
 
     /// A message of these bytes, which are summed on the way; `None` if memory is short.

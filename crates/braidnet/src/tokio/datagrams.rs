@@ -181,4 +181,40 @@ impl UdpSocket {
     pub async fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         (self.inner.handle()).with(|sockets, socket| Sockets::send(sockets, socket, bytes))
     }
+
+    /// As [`net::UdpSocket::send_segments_to`].
+    ///
+    /// # Errors
+    /// As that.
+    pub async fn send_segments_to(
+        &self,
+        bytes: &[u8],
+        segment_bytes: usize,
+        to: impl ToSocketAddrs,
+    ) -> io::Result<usize> {
+        let to = lookup_host(to).await?.next();
+        let to = to.ok_or_else(no_address)?;
+        self.try_send_segments_to(bytes, segment_bytes, to)
+    }
+
+    /// The same to an address that need not be looked up.
+    ///
+    /// # Errors
+    /// As that.
+    pub fn try_send_segments_to(
+        &self,
+        bytes: &[u8],
+        segment_bytes: usize,
+        to: SocketAddr,
+    ) -> io::Result<usize> {
+        self.inner.send_segments_to(bytes, segment_bytes, to)
+    }
+
+    /// As [`net::UdpSocket::send_segments`].
+    ///
+    /// # Errors
+    /// As that.
+    pub async fn send_segments(&self, bytes: &[u8], segment_bytes: usize) -> io::Result<usize> {
+        self.inner.send_segments(bytes, segment_bytes)
+    }
 }

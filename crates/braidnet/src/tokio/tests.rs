@@ -248,6 +248,14 @@ fn datagrams_go_there_and_back() {
         assert_eq!(nowhere.kind(), ErrorKind::InvalidInput);
         let empty = oracle.try_recv_from(&mut heard).unwrap_err();
         assert_eq!(empty.kind(), ErrorKind::WouldBlock);
+        asker.send_segments(b"who? why?", 5).await.unwrap();
+        let to = "10.0.0.2:53";
+        let sent = asker.send_segments_to(b"where? how?", 7, to).await;
+        assert_eq!(sent.unwrap(), 11);
+        for expected in [&b"who? "[..], b"why?", b"where? ", b"how?"] {
+            let length = oracle.recv(&mut heard).await.unwrap();
+            assert_eq!(&heard[..length], expected);
+        }
         oracle.send_to(b"I", from).await.unwrap();
         asker.readable().await.unwrap();
         assert_eq!(asker.recv(&mut heard).await.unwrap(), 1);

@@ -74,6 +74,76 @@ fn datagrams_go_there_and_back() {
 }
 
 #[test]
+fn several_datagrams_go_at_once() {
+    for medium in BOTH_MEDIA {
+        let mut pair = bound(medium, |_| {});
+        // One and none are sent as they would be alone; what is longer than the MTU leaves in fragments.
+        for (len, each) in [
+            (0, 9),
+            (9, 9),
+            (9, 70_000),
+            (10, 9),
+            (64, 1),
+            (65_507, 1472),
+            (8000, 2000),
+        ] {
+            let sent = text(len);
+            let told = pair
+                .client
+                .send_segments_to(ASKER, server(PORT), &sent, each);
+            assert_eq!(told, Ok(()), "{len} bytes by {each}");
+            pair.pass(Duration::from_millis(1));
+            let mut expected: Vec<&[u8]> = sent.chunks(each).collect();
+            if expected.is_empty() {
+                expected.push(&[]);
+            }
+            for expected in expected {
+                let (from, heard) = next(&mut pair.server, PORT).expect("each");
+                assert_eq!(from, SocketAddr::from((CLIENT, ASKER)));
+                assert!(heard == expected, "{len} bytes by {each}");
+            }
+            assert_eq!(next(&mut pair.server, PORT), None, "{len} bytes by {each}");
+        }
+    }
+}
+
+#[test]
+fn too_many_datagrams_at_once_are_refused_whole() {
+    let mut pair = bound(BOTH_MEDIA[0], |_| {});
+    let max = Stack::SEGMENTS_MAX;
+    let rows = [
+        (1, 0, SendToError::SegmentEmpty),
+        (
+            max + 1,
+            1,
+            SendToError::TooManySegments {
+                count: max + 1,
+                max,
+            },
+        ),
+        (
+            65_508,
+            1472,
+            SendToError::TooLong {
+                len: 65_508,
+                max: 65_507,
+            },
+        ),
+    ];
+    for (len, each, refused) in rows {
+        let bytes = text(len);
+        let told = pair
+            .client
+            .send_segments_to(ASKER, server(PORT), &bytes, each);
+        assert_eq!(told, Err(refused));
+    }
+    let told = pair.client.send_segments_to(9, server(PORT), b"x", 1);
+    assert_eq!(told, Err(SendToError::Unbound(9)));
+    pair.settle();
+    assert_eq!(next(&mut pair.server, PORT), None);
+}
+
+#[test]
 fn the_longest_datagram_of_the_largest_mtu() {
     // One finds room even where it is more than a port's part of the memory.
     for memory_bytes in [1 << 20, 16 << 20] {

@@ -353,6 +353,75 @@ fn checksums_that_others_see_to_are_seen_to() {
     }
 }
 
+/// A train of datagrams from the left to the right, of these payload bytes each, as a device that offloads hands it up.
+fn datagrams(stack: &mut Stack, payload: &[u8], each: usize, dont_fragment: bool) -> Message {
+    let header = udp::UdpHeader {
+        source_port: 9,
+        destination_port: 7,
+        len: (udp::HEADER_LEN + payload.len()) as u16,
+    };
+    let mut datagram = vec![0; udp::HEADER_LEN];
+    udp::emit(&header, &mut datagram);
+    let pseudo = Sum::pseudo_header(&LEFT, &RIGHT, UDP, header.len.into());
+    udp::partly_seal(&mut datagram, pseudo);
+    datagram.extend_from_slice(payload);
+    let packet = changed(to_right(&datagram), |packet| {
+        packet[4..6].copy_from_slice(&[0xff, 0xff]);
+        packet[6] = u8::from(dont_fragment) << 6;
+    });
+    let (first, rest) = packet.split_at(MIN_HEADER_LEN + udp::HEADER_LEN + each);
+    let mut message = stack.message(&[first, rest]);
+    message.set_segment_bytes(each as u32);
+    message.set_checksum(Checksum::Partial);
+    message
+}
+
+#[test]
+fn a_train_of_datagrams_goes_on_whole_where_each_fits() {
+    let mut stack = stack();
+    let payload = vec![7; 3 * 500 + 1];
+    let message = datagrams(&mut stack, &payload, 500, false);
+    let sent = stack.receive_as_they_are(message);
+    let [train] = &sent[..] else {
+        panic!("{} packets", sent.len())
+    };
+    assert_eq!((train.segments(), train.device()), (4, 1));
+    assert_eq!(train.checksum(), Checksum::Partial);
+    assert!(wire::parse(&bytes_of(train)).is_ok());
+    assert_eq!(stack.count("ip", "forwarded"), 4);
+}
+
+#[test]
+fn each_datagram_of_a_train_that_is_too_long_goes_on_in_fragments() {
+    let payload: Vec<u8> = (0..2 * 1000 + 100).map(|at| (at / 7) as u8).collect();
+    let mut stack = stack();
+    let message = datagrams(&mut stack, &payload, 1000, false);
+    let sent = stack.receive_as_they_are(message);
+    // Two of two fragments, and one that fits.
+    assert_eq!(sent.len(), 5);
+    let counts = ["forwarded", "fragmented", "fragments_sent"].map(|name| stack.count("ip", name));
+    assert_eq!(counts, [3, 2, 4]);
+    let packets: Vec<Vec<u8>> = sent.iter().map(bytes_of).collect();
+    let pieces = [&packets[..2], &packets[2..4], &packets[4..]];
+    for (number, pieces) in pieces.into_iter().enumerate() {
+        let mut datagram = Vec::new();
+        for piece in pieces {
+            assert!(piece.len() <= MTU);
+            let header = wire::parse(piece).unwrap();
+            assert_eq!(header.identification, 0xffffu16.wrapping_add(number as u16));
+            assert_eq!(usize::from(header.fragment_offset), datagram.len());
+            datagram.extend_from_slice(&piece[header.payload_range()]);
+        }
+        assert_eq!(udp::verify(&LEFT, &RIGHT, &datagram), Ok(()));
+        let expected = payload.chunks(1000).nth(number).unwrap();
+        assert_eq!(&datagram[udp::HEADER_LEN..], expected);
+    }
+    // Who does not want that hears of it.
+    let message = datagrams(&mut stack, &payload, 1000, true);
+    assert_eq!(stack.receive_as_they_are(message).len(), 1);
+    assert_eq!(stack.count("ip", "forward_too_long"), 3);
+}
+
 proptest! {
     #[test]
     fn the_checksum_stays_right(mut header: [u8; 20], ttl in 1u8..=255) {

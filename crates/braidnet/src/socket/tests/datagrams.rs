@@ -58,6 +58,36 @@ fn datagrams_go_there_and_back() {
 }
 
 #[test]
+fn datagrams_go_several_at_once() {
+    let mut pair = Pair::new();
+    let (asker, oracle) = pair.datagrams();
+    let refused = pair.client.send_segments(asker, b"one two three", 4);
+    assert_eq!(refused, Err(SocketError::NoDestination));
+    let told = (pair.client).send_segments_to(asker, b"one two three", 4, at(ORACLE));
+    assert_eq!(told, Ok(13));
+    assert!(pair.client.has_work(), "a turn is to take them");
+    pair.client.connect(asker, at(ORACLE)).expect("it can be");
+    assert_eq!(pair.client.send_segments(asker, b"four", 4), Ok(4));
+    pair.settle();
+    let mut heard = [0; 64];
+    for expected in [&b"one "[..], b"two ", b"thre", b"e", b"four"] {
+        let length = pair.server.recv(oracle, &mut heard).expect("it comes");
+        assert_eq!(&heard[..length], expected);
+    }
+    let rows = [
+        (&[7; 65][..], 1, SocketError::Invalid),
+        (&[7; 65], 0, SocketError::Invalid),
+        (&[7; 65_508], 1472, SocketError::TooLong),
+    ];
+    for (bytes, each, error) in rows {
+        assert_eq!(pair.client.send_segments(asker, bytes, each), Err(error));
+    }
+    let stream = pair.client.socket().expect("room");
+    let told = pair.client.send_segments(stream, b"x", 1);
+    assert_eq!(told, Err(SocketError::NotSupported));
+}
+
+#[test]
 fn what_there_is_no_room_for_is_lost_and_told() {
     let mut pair = Pair::new();
     let (asker, oracle) = pair.datagrams();
