@@ -1,14 +1,16 @@
-//! Whole small stacks under schedules that seeds draw.
+//! Whole small stacks, and sockets over them, under schedules that seeds draw.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the scheduled part of the equivalence test, over so many seeds if that is said.
+/// Runs the scheduled part of the equivalence test, and that of who waits for sockets, over so many seeds if that is said.
 pub fn run(root: &Path, seeds: Option<&str>) -> Result<String, String> {
     let mut command = Command::new(crate::cargo());
     command
-        .args(["test", "-q", "-p", "braidnet-lab", "--test", "equivalence"])
-        .args(["scheduled::"])
+        .args(["test", "-q", "-p", "braidnet-lab"])
+        .args(["--test", "equivalence", "--test", "waiting"])
+        // Of either, what the cfg below adds.
+        .args(["--", "scheduled::", "nobody_is_forgotten"])
         .current_dir(root)
         .env("RUSTFLAGS", "--cfg shuttle")
         // Beside the usual builds, which other flags would throw away.

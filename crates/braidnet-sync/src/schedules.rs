@@ -33,6 +33,22 @@ impl Draw {
     pub const ALL: [Draw; 2] = [Draw::Evenly, Draw::ByPriority];
 }
 
+/// Seeds to draw orders by: from `BRAIDNET_SEED`, if it is set, that one; else as many as `BRAIDNET_SEEDS` says, or `usual`.
+///
+/// # Panics
+/// If what is set is no number.
+pub fn seeds(usual: u64) -> core::ops::Range<u64> {
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        let number = text.parse::<u64>();
+        Some(number.unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+    };
+    match number("BRAIDNET_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("BRAIDNET_SEEDS").unwrap_or(usual),
+    }
+}
+
 /// Bytes of a thread's stack.
 const STACK: usize = 1 << 20;
 

@@ -13,7 +13,7 @@ use braidnet_inet::tcp::TcpLocks;
 use braidnet_process::{Agents, Architecture, Idle, RunningConfig};
 use braidnet_stream::{Arrival, Exclusion};
 use braidnet_sync::lock::LockKind;
-use braidnet_sync::schedules::{Draw, run};
+use braidnet_sync::schedules::{Draw, run, seeds};
 use std::sync::{Arc, Mutex};
 
 /// Steps of a run that goes round in circles.
@@ -21,19 +21,6 @@ const ENDLESS: usize = 20_000_000;
 
 /// Orders of each kind that are drawn for each setup.
 const SEEDS: u64 = 12;
-
-/// From `BRAIDNET_SEED`, if it is set, that one; else as many as `BRAIDNET_SEEDS` says.
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name| {
-        let text = std::env::var(name).ok()?;
-        let number = text.parse::<u64>();
-        Some(number.unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
-    };
-    match number("BRAIDNET_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("BRAIDNET_SEEDS").unwrap_or(SEEDS),
-    }
-}
 
 /// Those of all legal combinations on two processors.
 fn setups(which: impl Fn(&Setup) -> bool) -> Vec<Setup> {
@@ -83,7 +70,7 @@ fn do_the_same(setups: &[Setup], agents: Agents, suspensions: bool) -> Shared {
         ..RunningConfig::default()
     };
     for setup in setups {
-        for seed in seeds() {
+        for seed in seeds(SEEDS) {
             for draw in Draw::ALL {
                 let more = usize::from(seed / 4 % 2 == 1);
                 let setup = Setup {
@@ -189,7 +176,7 @@ fn braid() {
     let shared = do_the_same(&eager, Agents::Threads, false);
     // In one order, or a few, there may be no time for it.
     assert!(
-        shared.admitted > 0 || seeds().count() < SEEDS as usize,
+        shared.admitted > 0 || seeds(SEEDS).count() < SEEDS as usize,
         "nobody was ever a guest"
     );
 }
