@@ -80,12 +80,13 @@ impl Ip {
     }
 }
 
-/// Whether packets between two addresses leave a host at all (RFC 1812 §5.3.7, §4.2.2.11): not those to no host, to the host itself, and to the class that nobody has,
-/// nor those from or to an address of one link (RFC 3927 §2.7, §7). What is for groups and for all hosts of a network here never gets here.
+/// Whether packets between two addresses leave a host at all (RFC 1812 §5.3.7, §4.2.2.11): not those to no host and to the host itself, those from or to the class that nobody has,
+/// and those from or to an address of one link (RFC 3927 §2.7, §7). What is for groups and for all hosts of a network here never gets here.
 fn may_be_forwarded(header: &Ipv4Header) -> bool {
     let is_of_a_link = |address: &Address| matches!(address.as_v4(), Some([169, 254, ..]));
-    let first = header.destination.as_v4().map(|[first, ..]| first);
-    !matches!(first, None | Some(0 | 127 | 224..=255))
+    let first = |address: &Address| address.as_v4().map(|[first, ..]| first);
+    !matches!(first(&header.destination), None | Some(0 | 127 | 224..=255))
+        && !matches!(first(&header.source), Some(240..=255))
         && !is_of_a_link(&header.source)
         && !is_of_a_link(&header.destination)
 }

@@ -154,6 +154,11 @@ fn what_is_not_to_go_on_is_dropped_by_name_and_nobody_is_told() {
         ("to loopback", to([127, 0, 0, 1]), "ip.forward_martian"),
         ("to nobody", to([0, 0, 0, 1]), "ip.forward_martian"),
         ("to class E", to([240, 0, 0, 1]), "ip.forward_martian"),
+        (
+            "from class E",
+            from(Address::v4([240, 0, 0, 1])),
+            "ip.forward_martian",
+        ),
         ("to a link", to([169, 254, 1, 1]), "ip.forward_martian"),
         (
             "from a link",
@@ -186,7 +191,7 @@ fn what_is_not_to_go_on_is_dropped_by_name_and_nobody_is_told() {
         let counted: Vec<String> = stack.counted().into_keys().collect();
         assert_eq!(counted, [counter], "{what}");
     }
-    // Directed broadcasts are for us, and do not go on (RFC 1812 §5.3.5.2).
+    // Directed broadcasts are for us, and do not go on (RFC 2644 §2, which takes back RFC 1812 §5.3.5.2).
     let mut stack = stack();
     assert!(leaving(&mut stack, &to([10, 2, 0, 255])).is_empty());
     assert_eq!(stack.count("ip", "forwarded"), 0);
