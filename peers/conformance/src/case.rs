@@ -21,6 +21,15 @@ impl Level {
     }
 }
 
+/// Where the stack under test stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On one network, as a host.
+    Network,
+    /// Between two, as a router.
+    Between,
+}
+
 /// One exchange of packets, and what has to come of it.
 pub struct Case {
     pub class: &'static str,
@@ -32,6 +41,7 @@ pub struct Case {
     pub departures: Vec<(Side, &'static str)>,
     /// It waits for timers: it is begun before others.
     pub is_slow: bool,
+    pub place: Place,
     pub body: Body,
 }
 
@@ -58,16 +68,33 @@ impl Case {
 }
 
 /// All cases, in the order in which they are listed.
-#[derive(Default)]
 pub struct Table {
     pub cases: Vec<Case>,
     class: &'static str,
+    place: Place,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        Table {
+            cases: Vec::new(),
+            class: "",
+            place: Place::Network,
+        }
+    }
 }
 
 impl Table {
     /// What is added from here on is of this class.
     pub fn class(&mut self, class: &'static str) {
         self.class = class;
+        self.place = Place::Network;
+    }
+
+    /// What is added from here on is of this class, and needs a stack that forwards.
+    pub fn class_between(&mut self, class: &'static str) {
+        self.class = class;
+        self.place = Place::Between;
     }
 
     pub fn must<F>(&mut self, source: &'static str, name: impl Into<String>, body: F) -> &mut Case
@@ -92,6 +119,7 @@ impl Table {
             level,
             departures: Vec::new(),
             is_slow: false,
+            place: self.place,
             body,
         });
         self.cases.last_mut().expect("one was just pushed")

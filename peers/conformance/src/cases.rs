@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod close;
+mod forwarding;
 mod fragments;
 mod handshake;
 mod icmp;
@@ -33,6 +34,7 @@ pub fn all(table: &mut Table) {
     fragments::add(table);
     udp::add(table);
     malformed::add(table);
+    forwarding::add(table);
 }
 
 /// Initial sequence numbers at which arithmetic modulo 2^32 may go wrong.

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::case::{Case, Table};
+use crate::case::{Case, Place, Table};
 use crate::side::{Server, Side};
 
 /// Tests a TCP/IP stack from the wire
@@ -82,15 +82,24 @@ fn test(arguments: &Arguments, cases: &[&Case]) -> io::Result<bool> {
         ));
     }
     let side = arguments.against;
-    let (wire, mut server) = match side {
-        Side::Braidnet => Server::braidnet(&arguments.braidnet, &arguments.arguments)?,
-        Side::Linux => Server::linux(&arguments.sysctl)?,
-    };
-    let ran = run::all(cases, wire);
-    let is_good = report::report(side, cases, &ran);
-    if let Some(status) = server.ended() {
-        eprintln!("conformance: braidnet serve has ended: {status}");
-        return Ok(false);
+    let (mut run, mut ran) = (Vec::new(), Vec::new());
+    for place in [Place::Network, Place::Between] {
+        let of_place = cases.iter().filter(|case| case.place == place);
+        let cases: Vec<&Case> = of_place.copied().collect();
+        if cases.is_empty() {
+            continue;
+        }
+        let (wires, mut server) = match side {
+            Side::Braidnet => Server::braidnet(&arguments.braidnet, &arguments.arguments, place)?,
+            Side::Linux => Server::linux(&arguments.sysctl, place)?,
+        };
+        ran.extend(run::all(&cases, wires));
+        run.extend(cases);
+        if let Some(status) = server.ended() {
+            report::report(side, &run, &ran);
+            eprintln!("conformance: braidnet serve has ended: {status}");
+            return Ok(false);
+        }
     }
-    Ok(is_good)
+    Ok(report::report(side, &run, &ran))
 }

@@ -13,6 +13,10 @@ use crate::wire::Wire;
 /// The address of the stack under test, and the length of its network's prefix.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const PREFIX: u8 = 16;
+/// Its address on the far network, where it forwards, the router beyond which it knows most others, and the longest packet there.
+pub const FAR_SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
+pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+pub const FAR_MTU: u16 = 600;
 
 pub const ECHO: u16 = 7;
 pub const DISCARD: u16 = 9;
@@ -61,6 +65,8 @@ pub fn ensure(holds: bool, expected: impl Into<String>, seen: impl Into<String>)
 /// A host of the driver's.
 pub struct Peer {
     pub address: Ipv4Addr,
+    /// Who speaks on the far network, where the stack forwards.
+    far: Option<Box<Peer>>,
     wire: Arc<Wire>,
     inbox: Receiver<(Instant, Vec<u8>)>,
     /// What came while something else was waited for.
@@ -76,6 +82,7 @@ impl Peer {
     pub fn new(address: Ipv4Addr, wire: Arc<Wire>, inbox: Receiver<(Instant, Vec<u8>)>) -> Peer {
         Peer {
             address,
+            far: None,
             wire,
             inbox,
             early: VecDeque::new(),
@@ -87,9 +94,31 @@ impl Peer {
         }
     }
 
-    /// The exchange so far, its last lines.
-    pub fn exchange(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().map(String::as_str)
+    /// The same, with somebody on the far network.
+    pub fn with_far(self, far: Option<Peer>) -> Peer {
+        Peer {
+            far: far.map(Box::new),
+            ..self
+        }
+    }
+
+    /// Who speaks on the far network.
+    ///
+    /// # Panics
+    /// If the stack does not forward.
+    pub fn far(&mut self) -> &mut Peer {
+        let far = self.far.as_deref_mut();
+        far.expect("the case is of a class that forwards")
+    }
+
+    /// The exchange so far, its last lines; behind it that of the far network.
+    pub fn exchange(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.lines.iter().cloned().collect();
+        if let Some(far) = &self.far {
+            let beyond = far.exchange();
+            lines.extend(beyond.into_iter().map(|line| format!("far: {line}")));
+        }
+        lines
     }
 
     /// A port that this peer has not used lately.

@@ -1,5 +1,6 @@
 //! Runs cases, many at a time: each from an address of its own, so that nothing which the stack remembers of one touches another.
 
+use std::mem::take;
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,6 +22,9 @@ const ROW: usize = 250;
 #[cfg(test)]
 pub const MOST: usize = 126 * ROW;
 
+/// The second octet of addresses on the near network, and on the far one.
+const NETWORKS: [u8; 2] = [77, 78];
+
 /// What became of a case, and the exchange.
 pub struct Ran {
     pub outcome: Outcome,
@@ -29,15 +33,21 @@ pub struct Ran {
 
 type Inbox = Receiver<(Instant, Vec<u8>)>;
 
-/// Runs all, those that wait for timers first; what becomes of them comes in their order.
-pub fn all(cases: &[&Case], wire: Wire) -> Vec<Ran> {
-    let wire = Arc::new(wire);
-    let mut outlets = Vec::new();
-    let mut inboxes = Vec::new();
-    for _ in cases {
-        let (outlet, inbox) = channel();
-        outlets.push(outlet);
-        inboxes.push(Mutex::new(Some(inbox)));
+type Outlet = Sender<(Instant, Vec<u8>)>;
+
+/// Runs all, those that wait for timers first; what becomes of them comes in their order. There is a wire for each network.
+pub fn all(cases: &[&Case], wires: Vec<Wire>) -> Vec<Ran> {
+    let wires: Vec<Arc<Wire>> = wires.into_iter().map(Arc::new).collect();
+    let mut outlets: Vec<Vec<Outlet>> = wires.iter().map(|_| Vec::new()).collect();
+    let mut ends = Vec::new();
+    for index in 0..cases.len() {
+        let mut peers = Vec::new();
+        for ((wire, outlets), network) in wires.iter().zip(&mut outlets).zip(NETWORKS) {
+            let (outlet, inbox) = channel();
+            outlets.push(outlet);
+            peers.push((address(network, index), wire.clone(), inbox));
+        }
+        ends.push(Mutex::new(peers));
     }
     let mut order: Vec<usize> = (0..cases.len()).collect();
     order.sort_by_key(|index| !cases[*index].is_slow);
@@ -45,17 +55,16 @@ pub fn all(cases: &[&Case], wire: Wire) -> Vec<Ran> {
     let is_over = AtomicBool::new(false);
     let results: Vec<Mutex<Option<Ran>>> = cases.iter().map(|_| Mutex::new(None)).collect();
     thread::scope(|scope| {
-        scope.spawn(|| read(&wire, &outlets, &is_over));
+        for (wire, outlets) in wires.iter().zip(&outlets) {
+            scope.spawn(|| read(wire, outlets, &is_over));
+        }
         let workers: Vec<_> = (0..AT_A_TIME.min(cases.len()))
             .map(|_| {
                 scope.spawn(|| {
                     while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let inbox = inboxes[index]
-                            .lock()
-                            .ok()
-                            .and_then(|mut inbox| inbox.take());
-                        let ran =
-                            inbox.map(|inbox| one(cases[index], address(index), &wire, inbox));
+                        let ends = ends[index].lock();
+                        let ends = ends.map_or_else(|_| Vec::new(), |mut ends| take(&mut ends));
+                        let ran = one(cases[index], ends);
                         if let Ok(mut result) = results[index].lock() {
                             *result = ran;
                         }
@@ -81,31 +90,39 @@ pub fn all(cases: &[&Case], wire: Wire) -> Vec<Ran> {
         .collect()
 }
 
-fn one(case: &Case, address: Ipv4Addr, wire: &Arc<Wire>, inbox: Inbox) -> Ran {
-    let mut peer = Peer::new(address, wire.clone(), inbox);
+/// Of the ends the first is on the near network; none if there is none.
+fn one(case: &Case, ends: Vec<(Ipv4Addr, Arc<Wire>, Inbox)>) -> Option<Ran> {
+    let mut peers = ends
+        .into_iter()
+        .map(|(address, wire, inbox)| Peer::new(address, wire, inbox));
+    let mut peer = peers.next()?.with_far(peers.next());
     let outcome = catch_unwind(AssertUnwindSafe(|| (case.body)(&mut peer)));
-    Ran {
+    Some(Ran {
         outcome: outcome.unwrap_or_else(|_| Err(Failure::new("no panic of the driver", "one"))),
-        exchange: peer.exchange().map(str::to_owned).collect(),
-    }
+        exchange: peer.exchange(),
+    })
 }
 
-/// The address from which a case speaks.
-fn address(index: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 77, 1 + (index / ROW) as u8, 1 + (index % ROW) as u8)
+/// The address from which a case speaks on a network.
+fn address(network: u8, index: usize) -> Ipv4Addr {
+    let (row, place) = (1 + (index / ROW) as u8, 1 + (index % ROW) as u8);
+    Ipv4Addr::new(10, network, row, place)
 }
 
 /// Which case an address is of.
 fn index(address: Ipv4Addr) -> Option<usize> {
-    let [10, 77, row, place] = address.octets() else {
+    let [10, network, row, place] = address.octets() else {
         return None;
     };
+    if !NETWORKS.contains(&network) {
+        return None;
+    }
     let place = usize::from(place.checked_sub(1)?);
     (place < ROW).then_some(usize::from(row.checked_sub(1)?) * ROW + place)
 }
 
-/// Takes what comes, and gives it to whom it is for, until all is over. What is for nobody is dropped.
-fn read(wire: &Wire, outlets: &[Sender<(Instant, Vec<u8>)>], is_over: &AtomicBool) {
+/// Takes what comes, and gives it to whom it is for, or else whose it was, until all is over. What is neither is dropped.
+fn read(wire: &Wire, outlets: &[Outlet], is_over: &AtomicBool) {
     let mut buffer = [0; ROOM];
     while !is_over.load(Ordering::Relaxed) {
         let packet = match wire.receive(&mut buffer) {
@@ -117,7 +134,9 @@ fn read(wire: &Wire, outlets: &[Sender<(Instant, Vec<u8>)>], is_over: &AtomicBoo
             }
         };
         let at = Instant::now();
-        let to = seen::destination(packet).and_then(index);
+        let [source, destination] = [seen::source(packet), seen::destination(packet)];
+        let to = destination.and_then(index);
+        let to = to.or_else(|| source.and_then(index));
         if let Some(outlet) = to.and_then(|index| outlets.get(index))
             && seen::Seen::read(packet).is_some()
         {
@@ -133,8 +152,10 @@ mod tests {
 
     #[test]
     fn addresses_tell_cases_apart() {
-        for number in 0..MOST {
-            assert_eq!(index(address(number)), Some(number));
+        for network in NETWORKS {
+            for number in 0..MOST {
+                assert_eq!(index(address(network, number)), Some(number));
+            }
         }
         assert_eq!(index(crate::peer::SERVER), None);
     }

@@ -78,9 +78,18 @@ impl Arrived {
     }
 }
 
+/// Where a packet comes from, so far as it can be told.
+pub fn source(packet: &[u8]) -> Option<Ipv4Addr> {
+    address(packet, 12)
+}
+
 /// Where a packet goes, so far as it can be told.
 pub fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
-    let octets: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
+    address(packet, 16)
+}
+
+fn address(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
+    let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
     Some(octets.into())
 }
 

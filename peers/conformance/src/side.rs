@@ -11,11 +11,15 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use crate::peer::{CHARGEN, DAYTIME, DISCARD, ECHO, PREFIX, SERVER};
+use crate::case::Place;
+use crate::peer::{CHARGEN, DAYTIME, DISCARD, ECHO, FAR_MTU, FAR_SERVER, GATEWAY, PREFIX, SERVER};
 use crate::wire::Wire;
 
-/// The device between the driver and the stack.
-const DEVICE: &str = "conf0";
+/// The devices between the driver and the stack: the second only where it forwards.
+const DEVICES: [&str; 2] = ["conf0", "conf1"];
+
+/// What a stack that forwards has routes for, by the gateway: all but 192.0.0.0/3, of which it knows nobody.
+const ROUTES: [&str; 3] = ["0.0.0.0/1", "128.0.0.0/2", "224.0.0.0/3"];
 
 /// A stack under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -42,18 +46,22 @@ type Service = fn(TcpStream) -> io::Result<()>;
 pub struct Server(Option<Child>);
 
 impl Server {
-    /// Starts `braidnet serve` on a TUN device, whose interface is left to the driver.
+    /// Starts `braidnet serve` on TUN devices, whose interfaces are left to the driver.
     ///
     /// # Errors
-    /// If the namespace, the program or the device cannot be had.
-    pub fn braidnet(program: &Path, arguments: &[String]) -> io::Result<(Wire, Server)> {
+    /// If the namespace, the program or a device cannot be had.
+    pub fn braidnet(
+        program: &Path,
+        arguments: &[String],
+        place: Place,
+    ) -> io::Result<(Vec<Wire>, Server)> {
         enter_namespace()?;
         let address = format!("{SERVER}/{PREFIX}");
         let mut command = Command::new(program);
         command.args([
             "serve",
             "--tun",
-            DEVICE,
+            DEVICES[0],
             "--address",
             &address,
             "--offload",
@@ -67,6 +75,14 @@ impl Server {
         ] {
             command.arg(name).arg(port.to_string());
         }
+        if place == Place::Between {
+            let far = DEVICES[1];
+            let further = format!("tun={far},address={FAR_SERVER}/{PREFIX},mtu={FAR_MTU}");
+            command.args(["--device", &further, "--forward"]);
+            for route in ROUTES {
+                command.args(["--route", &format!("{route}={GATEWAY}")]);
+            }
+        }
         // Cases have addresses that are neighbours of each other: one must not use up what another is told of.
         command.args(["--icmp-errors", "1000000"]).args(arguments);
         ends_with_us(&mut command);
@@ -74,23 +90,26 @@ impl Server {
         let child = child.map_err(|error| said(&program.display().to_string(), &error))?;
         let mut server = Server(Some(child));
         let until = Instant::now() + Duration::from_secs(10);
-        // The device is there once the program has made it.
-        while let Err(error) = Wire::interface(DEVICE) {
-            if Instant::now() > until || server.ended().is_some() {
-                return Err(error);
+        let mut wires = Vec::new();
+        for device in devices(place) {
+            // It is there once the program has made it.
+            while let Err(error) = Wire::interface(device) {
+                if Instant::now() > until || server.ended().is_some() {
+                    return Err(error);
+                }
+                thread::sleep(Duration::from_millis(10));
             }
-            thread::sleep(Duration::from_millis(10));
+            ip(&["link", "set", device, "txqueuelen", "10000", "up"])?;
+            wires.push(Wire::interface(device)?);
         }
-        ip(&["link", "set", DEVICE, "txqueuelen", "10000", "up"])?;
-        let wire = Wire::interface(DEVICE)?;
-        Ok((wire, server))
+        Ok((wires, server))
     }
 
-    /// Starts the services by the kernel's sockets, with settings of its own (`NAME=VALUE` below `net.ipv4`), and takes the other end of its TUN device.
+    /// Starts the services by the kernel's sockets, with settings of its own (`NAME=VALUE` below `net.ipv4`), and takes the other ends of its TUN devices.
     ///
     /// # Errors
-    /// If the namespace, the device, a port or a setting cannot be had.
-    pub fn linux(settings: &[String]) -> io::Result<(Wire, Server)> {
+    /// If the namespace, a device, a port or a setting cannot be had.
+    pub fn linux(settings: &[String], place: Place) -> io::Result<(Vec<Wire>, Server)> {
         enter_namespace()?;
         // Cases look at each answer: those that are told too often are not kept from them.
         for (name, value) in [
@@ -102,22 +121,28 @@ impl Server {
             // One that this kernel has not, or not for each namespace, is as it is.
             let _ = std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value);
         }
+        if place == Place::Between {
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+        }
         for setting in settings {
             let wrong = || io::Error::other(format!("{setting} is not NAME=VALUE"));
             let (name, value) = setting.split_once('=').ok_or_else(wrong)?;
             std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value)?;
         }
-        let wire = Wire::device(DEVICE)?;
-        ip(&[
-            "addr",
-            "add",
-            &format!("{SERVER}/{PREFIX}"),
-            "broadcast",
-            "+",
-            "dev",
-            DEVICE,
-        ])?;
-        ip(&["link", "set", DEVICE, "txqueuelen", "10000", "up"])?;
+        let mut wires = Vec::new();
+        for (device, address) in devices(place).iter().zip([SERVER, FAR_SERVER]) {
+            wires.push(Wire::device(device)?);
+            let address = format!("{address}/{PREFIX}");
+            ip(&["addr", "add", &address, "broadcast", "+", "dev", device])?;
+            ip(&["link", "set", device, "txqueuelen", "10000", "up"])?;
+        }
+        if place == Place::Between {
+            let mtu = FAR_MTU.to_string();
+            ip(&["link", "set", DEVICES[1], "mtu", &mtu])?;
+            for route in ROUTES {
+                ip(&["route", "add", route, "via", &GATEWAY.to_string()])?;
+            }
+        }
         let services: [(u16, Service); 4] = [
             (ECHO, echo),
             (DISCARD, discard),
@@ -138,7 +163,7 @@ impl Server {
         // What it gets is thrown away with it, when the process ends.
         let discarding = UdpSocket::bind((SERVER, DISCARD))?;
         thread::spawn(move || while discarding.recv(&mut [0]).is_ok() {});
-        Ok((wire, Server(None)))
+        Ok((wires, Server(None)))
     }
 
     /// What has become of the program, if it has ended.
@@ -146,6 +171,14 @@ impl Server {
         let server = self.0.as_mut()?;
         let status = server.try_wait().ok()??;
         Some(status.to_string())
+    }
+}
+
+/// Those that there are.
+fn devices(place: Place) -> &'static [&'static str] {
+    match place {
+        Place::Network => &DEVICES[..1],
+        Place::Between => &DEVICES,
     }
 }
 

@@ -119,7 +119,7 @@ fn refusals(table: &mut Table) {
             let datagram = packet::udp((5000, CLOSED), peer.address, SERVER, &vec![b'u'; octets]);
             let packet = packet::packet(peer.ip(17), &datagram);
             peer.send(&packet)?;
-            expect_report(peer, (3, 3), &packet)
+            expect_report(peer, (3, 3), &packet).map(drop)
         });
     }
     for protocol in [0u8, 3, 41, 50, 99, 132, 255] {
@@ -127,7 +127,7 @@ fn refusals(table: &mut Table) {
         table.should("RFC 1122 §3.2.2.1", name, move |peer| {
             let packet = packet::packet(peer.ip(protocol), b"what nobody has");
             peer.send(&packet)?;
-            expect_report(peer, (3, 2), &packet)
+            expect_report(peer, (3, 2), &packet).map(drop)
         });
     }
     for (kind, code) in [(3u8, 1u8), (3, 3), (11, 0), (12, 0), (0, 0), (5, 1)] {
@@ -230,12 +230,12 @@ fn refusals(table: &mut Table) {
     );
 }
 
-/// A report of this type and code about this packet: its header and at least eight octets (RFC 1122 §3.2.2).
-fn expect_report(peer: &mut Peer, what: (u8, u8), about: &[u8]) -> Outcome {
+/// A report of this type and code about this packet: its header and at least eight octets (RFC 1122 §3.2.2). What stands behind its checksum.
+pub fn expect_report(peer: &mut Peer, what: (u8, u8), about: &[u8]) -> Outcome<[u8; 4]> {
     let seen = peer.expect(&format!("ICMP type {} code {}", what.0, what.1), |seen| {
         seen.icmp() == Some(what)
     })?;
-    let Body::Icmp { text, .. } = &seen.body else {
+    let Body::Icmp { text, rest, .. } = &seen.body else {
         return Err(Failure::new("a report", seen.to_string()));
     };
     let least = about.len().min(28);
@@ -245,7 +245,8 @@ fn expect_report(peer: &mut Peer, what: (u8, u8), about: &[u8]) -> Outcome {
         is_about,
         "the header and eight octets of what it is about",
         format!("{text:02x?}"),
-    )
+    )?;
+    Ok(*rest)
 }
 
 /// What others report of what the stack has sent.
