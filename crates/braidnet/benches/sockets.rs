@@ -3,9 +3,10 @@
 //! `cargo bench -p braidnet --bench sockets -- 9 400` (rounds, milliseconds of each measurement). Without arguments a smoke size. A service that runs to
 //! completion, and a task of tokio's that writes to a stream, send the same bytes to a far end that reads them; what is compared is the processor time of the sending side
 //! for each gigabit, the far end's left out. Each way runs once on one thread (the runtime's only one turns the stack), and once with the stack on a thread of its own, where the task has
-//! another: what both take counts.
+//! another: what both take counts. Beside them a task sends back what comes, as bytes that it reads and writes, and as messages, which nobody copies: the wire copies
+//! each packet into a buffer of the receiver's, as a device does.
 
-use braidnet::device::{Capabilities, memory};
+use braidnet::device::{Capabilities, Device, memory};
 use braidnet::message::Message;
 use braidnet::net::{self, Host};
 use braidnet::stream::Processor;
@@ -16,7 +17,7 @@ use braidnet::{
     Connection, Instant, Io, ReceiveError, ServerBuilder, Service, Session, Stack, StackConfig,
 };
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, yield_now};
 
@@ -45,6 +46,8 @@ struct Far {
     bytes: u64,
     /// Processor time of its turns, in nanoseconds.
     took: u64,
+    /// It sends as much as there is room for, too.
+    feeds: bool,
     into: Vec<u8>,
 }
 
@@ -58,6 +61,7 @@ impl Far {
             begun: std::time::Instant::now(),
             bytes: 0,
             took: 0,
+            feeds: false,
             into: vec![0; WRITE],
         }
     }
@@ -78,6 +82,7 @@ impl Far {
                 Err(ReceiveError::Gone) => panic!("the connection is gone"),
             }
         }
+        while self.feeds && self.stack.send(self.call, &self.into) == Ok(WRITE) {}
         self.stack.turn(now);
         self.took += thread_cpu_nanos() - begun;
     }
@@ -124,6 +129,31 @@ async fn send(listener: net::TcpListener) {
     let (mut stream, _) = listener.accept().await.expect("a connection");
     let block = vec![7; WRITE];
     while stream.write_all(&block).await.is_ok() {}
+}
+
+/// Sends back what comes, in a buffer of its own.
+async fn echo_bytes(listener: net::TcpListener) {
+    let listener = TcpListener::from_std(listener);
+    let (mut stream, _) = listener.accept().await.expect("a connection");
+    let mut block = vec![0; WRITE];
+    while let Ok(length @ 1..) = stream.read(&mut block).await {
+        if stream.write_all(&block[..length]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The same in the buffers in which it comes.
+async fn echo_messages(listener: net::TcpListener) {
+    let listener = TcpListener::from_std(listener);
+    let (stream, _) = listener.accept().await.expect("a connection");
+    while let Ok(mut message @ Some(_)) = stream.read_message().await {
+        while message.is_some() {
+            if stream.write_message(&mut message).await.is_err() {
+                return;
+            }
+        }
+    }
 }
 
 fn listen(host: &Host) -> net::TcpListener {
@@ -175,10 +205,33 @@ fn service_here(lasts: Duration) -> Found {
 
 fn tokio_here(lasts: Duration) -> Found {
     let (here, there) = wire();
-    let (host, mut processor) = Host::turned(&config("10.0.0.2"), there).expect("a host");
-    let mut far = Far::new(here);
+    task_here(lasts, there, Far::new(here), send)
+}
+
+fn bytes_here(lasts: Duration) -> Found {
+    let (here, there) = wire();
+    let mut far = Far::new(here.copying());
+    far.feeds = true;
+    task_here(lasts, there.copying(), far, echo_bytes)
+}
+
+fn messages_here(lasts: Duration) -> Found {
+    let (here, there) = wire();
+    let mut far = Far::new(here.copying());
+    far.feeds = true;
+    task_here(lasts, there.copying(), far, echo_messages)
+}
+
+/// A task on the thread that turns both stacks.
+fn task_here<T: Future<Output = ()> + 'static>(
+    lasts: Duration,
+    device: impl Device,
+    mut far: Far,
+    task: impl FnOnce(net::TcpListener) -> T,
+) -> Found {
+    let (host, mut processor) = Host::turned(&config("10.0.0.2"), device).expect("a host");
     let local = LocalSet::new();
-    local.spawn_local(send(listen(&host)));
+    local.spawn_local(task(listen(&host)));
     local.block_on(&runtime(), async {
         measure!(far, lasts, thread_cpu_nanos() - far.took, {
             processor.turn(far.now(), BUDGET);
@@ -222,28 +275,32 @@ fn main() {
     let rounds = numbers.first().copied().unwrap_or(1);
     let lasts = Duration::from_millis(numbers.get(1).copied().unwrap_or(20));
     type Way = fn(Duration) -> Found;
-    let rows: [(&str, [Way; 2]); 2] = [
-        ("on one thread", [service_here, tokio_here]),
+    let send = ["service", "tokio"];
+    let rows: [(&str, [&str; 2], [Way; 2]); 3] = [
+        ("on one thread", send, [service_here, tokio_here]),
         (
             "with the stack on a thread of its own",
+            send,
             [service_apart, tokio_apart],
         ),
+        (
+            "an echo on one thread",
+            ["bytes", "messages"],
+            [bytes_here, messages_here],
+        ),
     ];
-    for (place, ways) in rows {
+    for (place, names, ways) in rows {
         let found: Vec<[Found; 2]> = (0..rounds).map(|_| ways.map(|way| way(lasts))).collect();
-        for (way, name) in ["service", "tokio"].into_iter().enumerate() {
+        for (way, name) in names.into_iter().enumerate() {
             println!(
                 "{place}, {name}: {:.1} ms of processor time for a gigabit, {:.1} Gbit/s",
                 median(found.iter().map(|pair| pair[way].cost)) * 1e-6,
                 median(found.iter().map(|pair| pair[way].rate)),
             );
         }
-        let ratio = median(
-            found
-                .iter()
-                .map(|[service, tokio]| service.cost / tokio.cost),
-        );
-        println!("{place}, tokio beside the service, in pairs: {ratio:.2}");
+        let ratio = median(found.iter().map(|[first, second]| first.cost / second.cost));
+        let [first, second] = names;
+        println!("{place}, {second} beside {first}, in pairs: {ratio:.2}");
     }
 }
 
