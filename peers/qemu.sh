@@ -23,6 +23,8 @@ missing=()
 need() { command -v "$1" >/dev/null || missing+=("$2"); }
 need qemu-system-x86_64 qemu-system-x86
 need busybox busybox-static
+need xz xz-utils
+need zstd zstd
 case " $LINKS " in *" socket "*) need socat socat ;; esac
 [ "${#missing[@]}" = 0 ] || { say "not installed: apt-get install --no-install-recommends ${missing[*]}"; exit 2; }
 BUSYBOX=$(command -v busybox)
@@ -45,6 +47,7 @@ if [ -z "${KERNEL:-}" ]; then
     [ -n "$package" ] || { say "apt-get knows no linux-image-cloud-amd64 (apt-get update?): name a kernel in KERNEL"; exit 2; }
     (cd "$work" && apt-get download -qq "$package" 2>/dev/null && dpkg-deb -x ./*.deb kernel && rm ./*.deb) || { say "$package cannot be fetched: name a kernel in KERNEL"; exit 2; }
     KERNEL=$(echo "$work"/kernel/boot/vmlinuz-*)
+    # None but its own.
     MODULES=$(echo "$work"/kernel/lib/modules/*)
 fi
 MODULES=${MODULES:-/lib/modules/${KERNEL##*/vmlinuz-}}
@@ -144,6 +147,8 @@ run() {
         relay=$!
         started+=("$relay")
         for _ in $(seq 100); do grep -q "^ *[0-9]*: 0100007F:$(printf %04X "$port") " /proc/net/tcp && break; sleep 0.1; done
+        sleep 0.1
+        kill -0 "$relay" 2>/dev/null || { say "socat could not listen on 127.0.0.1:$port: try again"; exit 1; }
         netdev="socket,id=net,connect=127.0.0.1:$port"
         ;;
     *) say "there is no link $1: stream, socket"; exit 2 ;;

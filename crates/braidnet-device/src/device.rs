@@ -37,7 +37,8 @@ pub struct Offloads {
     pub checksum: bool,
     /// It takes [trains](braidnet_message::Message::segment_bytes) of TCP over IPv4, and hands such up. Only where `checksum` is, too.
     pub segments: bool,
-    /// It takes trains of datagrams of UDP over IPv4, 64 at most in each, and hands such up, of up to 128. Only where `segments` is, too.
+    /// It takes trains of datagrams of UDP over IPv4, and hands such up: of up to 128, as one that is forwarded may have. A stack's own have
+    /// 64 at most. Only where `segments` is, too.
     pub datagrams: bool,
 }
 

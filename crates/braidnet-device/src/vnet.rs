@@ -194,9 +194,8 @@ impl VnetHeader {
             GSO_TCPV4 => is_tcp && is_v4 && transport.carries_data_alone(front),
             GSO_TCPV6 => is_tcp && !is_v4 && transport.carries_data_alone(front),
             GSO_UDP_L4 => {
-                // Nobody joins datagrams but with a checksum that is made of all of them (virtio 1.2 §5.1.6.4).
+                // Whoever joins them has verified their checksums, or makes one of all of them (virtio 1.2 §5.1.6.4).
                 !is_tcp
-                    && checksum == Checksum::Partial
                     && transport.udp_len(front) == Some(total - transport.start)
                     && data <= segment_bytes * DATAGRAMS_MAX
             }

@@ -158,7 +158,7 @@ const _: () = {
     assert!(offset_of!(Datagram, remote) == offset_of!(Tuple, remote));
 };
 
-/// Between UDP and what stands on it, both ways: the flow, seen from this host.
+/// Between UDP and what stands on it, both ways: the flow, seen from this host. On the way down each datagram of a train lies in a block of its own.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]

@@ -116,7 +116,7 @@ impl Message {
 
     /// Leaves only the first segment of a train and returns the others, as a train of their own if they are several; `None` if the message is no
     /// train. They have the checksum's word of the first, and neither headers nor a note. Where several lie in one block, the next is copied out of it: segments that
-    /// are taken apart may be kept one by one, and each would keep the block. So is the last one, if it has little of its block.
+    /// are taken apart may be kept one by one, and each would keep the block. So is one that is alone in its block and has little of it.
     ///
     /// ```
     /// # use braidnet_message::{Arena, Pool};

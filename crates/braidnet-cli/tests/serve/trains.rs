@@ -185,14 +185,17 @@ fn what_the_system_makes_of_our_trains_is_whole() {
     namespace.inside(|| {
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("the kernel knows it");
         let start = |address, device| Host::start(&config(address), device).expect("a stack");
-        let one = start(STACK, device(Mode::Tun, true, [10, 77, 0, 1]));
+        let ours = device(Mode::Tun, true, [10, 77, 0, 1]);
+        let takes_trains = ours.capabilities().offloads.datagrams;
+        let one = start(STACK, ours);
         let other = start(OTHER, device(Mode::Tun, false, [10, 78, 0, 1]));
         let mouth = UdpSocket::bind(&one, (STACK, PORT)).expect("it is free");
         let ear = UdpSocket::bind(&other, (OTHER, PORT)).expect("it is free");
         ear.set_read_timeout(Some(patience())).expect("not zero");
-        let mut heard = vec![0; 2000];
+        let (mut all, mut heard) = (0, vec![0; 2000]);
         for (len, each) in TRAINS {
             let sent = text(len);
+            all += len.div_ceil(each) as u64;
             let told = mouth.send_segments_to(&sent, each, (OTHER, PORT));
             assert_eq!(told.expect("it fits"), len);
             for expected in sent.chunks(each) {
@@ -201,5 +204,7 @@ fn what_the_system_makes_of_our_trains_is_whole() {
             }
         }
         assert_eq!(counted(&other, "udp.udp_checksum_wrong"), 0);
+        let in_trains = if takes_trains { all } else { 0 };
+        assert_eq!(counted(&one, "udp.sent_in_trains"), in_trains);
     });
 }

@@ -156,11 +156,11 @@ fn lies_about_datagrams() {
             flags: DATA_VALID,
             ..honest
         };
+        assert!(verified.of(&front, 0, total).is_ok());
         let lies = [
             ("datagrams of nothing", with(0)),
             ("longer than all data", with(data as u16 + 1)),
             ("more than a packet stands for", with(fewest - 1)),
-            ("with checksums of their own", verified),
             (
                 "checksums nobody has seen to",
                 VnetHeader { flags: 0, ..honest },

@@ -159,6 +159,8 @@ fn refuse(
     if header.fragment_offset != 0 {
         return Verdict::drop(counted);
     }
+    // Before short datagrams of a train are pulled up behind its headers.
+    let packets = message.segments() as u64;
     let header_len = usize::from(header.header_len);
     let front = message
         .total_len()
@@ -166,7 +168,7 @@ fn refuse(
     if message.len() < front && !message.pull_up(front, cx.pool()) {
         return Verdict::drop(Counted::NoBuffer);
     }
-    cx.count(counted.counter(), message.segments() as u64);
+    cx.count(counted.counter(), packets);
     message.strip(header_len);
     message.set_note(Datagram {
         local: header.destination,

@@ -29,7 +29,7 @@ pub(super) fn hand_up(mut train: Message, cx: &mut Context<'_>) {
     }
 }
 
-/// Hands down the datagrams of a train, in order, each with a header and a checksum of its own.
+/// Hands down the datagrams of a train, each of which lies in a block of its own ([`UdpFlow`]), in order, each with a header and a checksum of its own.
 pub(super) fn hand_down(train: Message, cx: &mut Context<'_>) {
     hand_down_with(train, |datagram| Sealing::Here(datagram.total_sum()), cx);
 }
@@ -40,16 +40,11 @@ pub(super) fn hand_down_unsealed(train: Message, cx: &mut Context<'_>) {
 }
 
 fn hand_down_with(train: Message, sealing: fn(&Message) -> Sealing, cx: &mut Context<'_>) {
+    debug_assert_eq!(train.blocks().count(), train.segments(), "a block for each");
     let (flow, bucket) = (train.note::<UdpFlow>(), train.bucket());
     let mut left = Some(train);
     while let Some(mut datagram) = left {
-        left = match datagram.take_rest(cx.pool()) {
-            Ok(rest) => rest,
-            Err(lost) => {
-                lose(&datagram, lost, cx);
-                None
-            }
-        };
+        left = datagram.take_continuation();
         datagram.clear_segmentation();
         datagram.set_bucket(bucket);
         let sealing = sealing(&datagram);

@@ -63,7 +63,8 @@ impl Sockets {
         socket: Socket,
         message: &mut Option<Message>,
     ) -> Result<usize, SocketError> {
-        let first = message.as_ref().and_then(|message| message.blocks().next());
+        let blocks = message.iter().flat_map(Message::blocks);
+        let first = blocks.into_iter().find(|block| !block.is_empty());
         let sent = self.start(socket, Some(first.unwrap_or_default()))?;
         if let Some(message) = message {
             message.strip(sent);

@@ -397,6 +397,18 @@ fn a_train_of_datagrams_goes_on_whole_where_each_fits() {
 }
 
 #[test]
+fn of_a_train_that_does_not_go_on_every_datagram_is_counted() {
+    let mut stack = stack();
+    let mut message = datagrams(&mut stack, &[7; 64], 1, false);
+    let header = message.front_mut(MIN_HEADER_LEN).expect("memory");
+    header[8] = 1;
+    seal_ipv4(header);
+    // ICMP's answer leaves.
+    assert_eq!(stack.receive_as_they_are(message).len(), 1);
+    assert_eq!(stack.count("ip", "ttl_exceeded"), 64);
+}
+
+#[test]
 fn each_datagram_of_a_train_that_is_too_long_goes_on_in_fragments() {
     let payload: Vec<u8> = (0..2 * 1000 + 100).map(|at| (at / 7) as u8).collect();
     let mut stack = stack();
