@@ -25,8 +25,13 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
+        Rig::with(MEMORY)
+    }
+
+    /// With so much memory, in bytes.
+    fn with(memory: usize) -> Rig {
         let mut config = StackConfig::new(std::net::IpAddr::from(US));
-        config.memory_bytes = MEMORY;
+        config.memory_bytes = memory;
         config.buckets = 2;
         config.connections = 16;
         config.secrets = Secrets {
@@ -41,7 +46,7 @@ impl Rig {
         Rig {
             stack,
             wire: queues.remove(0),
-            pool: Pool::new(&Arena::new(MEMORY)),
+            pool: Pool::new(&Arena::new(memory)),
             now: Instant::from_millis(1_000_000),
             sent: Vec::new(),
             connections: Vec::new(),
@@ -265,6 +270,9 @@ fn prepare(packet: &mut [u8], how: u8, last: Option<&Vec<u8>>) {
     }
 }
 
+/// Memory of which a source's part holds all fragments of an input: the model knows nothing of what is given up for want of it.
+const AMPLE: usize = 64 << 20;
+
 /// What a model knows of a datagram in fragments.
 #[derive(Clone, Default)]
 struct Datagram {
@@ -279,7 +287,7 @@ struct Datagram {
 /// Fragments of four datagrams, in any order and with any overlaps, against the plainest model (RFC 791 §3.2, RFC 5722 §4): what is
 /// whole is delivered once, and nothing is ever put together of two.
 pub fn fragments(input: &[u8]) {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with(AMPLE);
     let mut model: [Datagram; 4] = Default::default();
     for record in input.as_chunks::<4>().0.iter().take(200) {
         let id = usize::from(record[0] & 3);
