@@ -101,7 +101,7 @@ impl<'a> Play<'a> {
             let early = earliest - at;
             return Err(self.failed(&line, &expected, format!("it {early:?} too early")));
         }
-        if let Some((value, _)) = packet.timestamps {
+        if let Some((value, _)) = packet.timestamps.filter(|(value, _)| *value != 0) {
             self.bases.host_ts = value;
         }
         if let Some(cookie) = &packet.fast_open {
@@ -375,7 +375,11 @@ impl<'a> Play<'a> {
             (
                 "timestamp, which goes back",
                 packet.timestamps.is_none_or(|(value, _)| {
-                    self.bases.host_ts == 0 || value.wrapping_sub(self.bases.host_ts) as i32 >= 0
+                    // A RST that answers a segment says 0 (RFC 7323 §5.2).
+                    let is_of_none = value == 0 && packet.flags & flag::RST != 0;
+                    self.bases.host_ts == 0
+                        || is_of_none
+                        || value.wrapping_sub(self.bases.host_ts) as i32 >= 0
                 }),
             ),
         ];

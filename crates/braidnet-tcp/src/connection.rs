@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::ecn::{Ecn, Usual};
 use crate::fast_open::Attempt;
+use crate::reset::Reset;
 use crate::slow::{Slow, SlowTimers, UserTimeout};
 use crate::state::{State, Step};
 use braidnet_wire::seq::SeqNumber;
@@ -20,14 +21,6 @@ pub(crate) const TIMESTAMPS_BYTES: u32 = 12;
 /// Bytes that options take from each segment.
 pub(crate) const fn option_bytes(timestamps: bool) -> u32 {
     if timestamps { TIMESTAMPS_BYTES } else { 0 }
-}
-
-/// A RST that waits to be sent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reset {
-    pub(crate) seq: SeqNumber,
-    /// With an ACK of RCV.NXT.
-    pub(crate) with_ack: bool,
 }
 
 #[derive(Debug)]
@@ -62,6 +55,7 @@ pub(crate) struct Connection {
     pub(crate) close_pending: bool,
     /// Nobody reads any more.
     pub(crate) unread: bool,
+    /// A RST that waits to be sent.
     pub(crate) reset: Option<Reset>,
     /// What our timestamps add to the clock (RFC 7323 §7.1).
     pub(crate) ts_offset: u32,

@@ -245,26 +245,7 @@ impl<P: Payload> Tcb<P> {
     #[cold]
     fn poll_unsynchronized<O: Outlet>(&mut self, now: Instant, outlet: &mut O) -> Polling<O> {
         if let Some(reset) = self.connection.reset.take() {
-            let mut header = TcpHeader {
-                seq: reset.seq,
-                flags: TcpFlags::RST,
-                ..TcpHeader::default()
-            };
-            if reset.with_ack {
-                header.flags = TcpFlags::RST.union(TcpFlags::ACK);
-                header.ack = self.receiver.rcv_nxt;
-            }
-            if self.connection.timestamps {
-                // RFC 7323 §3.2; an echo stands beside an acknowledgment only.
-                header.present |= TcpHeader::HAS_TIMESTAMPS;
-                header.ts_value = self.connection.ts_value(now);
-                header.ts_echo = if reset.with_ack {
-                    self.receiver.ts_recent
-                } else {
-                    0
-                };
-            }
-            return Some((Transmit::bare(header), None));
+            return Some((Transmit::bare(self.reset_header(now, reset)), None));
         }
         match self.connection.state {
             State::SynSent | State::SynReceived if self.connection.handshake_due => {

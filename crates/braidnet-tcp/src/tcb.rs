@@ -1,6 +1,6 @@
 //! The transmission control block: one connection and its user calls (RFC 9293 §3.3.1, §3.10.1 to §3.10.6).
 
-use crate::connection::{Connection, Reset};
+use crate::connection::Connection;
 use crate::receiver::Receiver;
 use crate::recovery::Expiry;
 use crate::sender::Sender;
@@ -306,15 +306,6 @@ impl<P: Payload> Tcb<P> {
         self.receiver.delayed_ack = Timer::OFF;
         self.receiver.discard();
         *events |= Events::CLOSED;
-    }
-
-    /// The same, and the peer is told by a RST.
-    pub(crate) fn reset_peer(&mut self, events: &mut Events) {
-        self.end(events);
-        self.connection.reset = Some(Reset {
-            seq: self.sender.snd_nxt,
-            with_ack: true,
-        });
     }
 
     #[inline]

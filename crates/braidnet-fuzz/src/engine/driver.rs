@@ -229,7 +229,7 @@ impl Driver {
             .on_segment(self.now, header, Some(piece), &mut sink);
         if outcome.drop == Some(DropReason::OtherEcnSetup) {
             assert_eq!(self.setup.config.ecn, EcnMode::Accurate);
-            self.model.refuse();
+            self.model.refuse(header);
         }
         self.take_delivered(before.1.rcv_nxt, sink, &expected);
         self.check_kept(before.0, &before.1, expected.is_empty(), outcome.drop);
@@ -374,7 +374,7 @@ impl Driver {
         self.model.owes_ack = false;
         if let Some(reset) = self.model.reset {
             // Where the handshake went on, it is past; where a connection ends without a word, none is due.
-            let due = !self.model.state.is_synchronized() && reset != Reset::Ours;
+            let due = !self.model.state.is_synchronized() && matches!(reset, Reset::To { .. });
             assert!(!due, "a RST is owed: {reset:?}");
             self.model.reset = None;
         }

@@ -35,10 +35,29 @@ pub struct Agreed {
 /// A RST that must leave next, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reset {
-    /// `<SEQ=SEG.ACK><CTL=RST>`.
-    To(u32),
-    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=RST,ACK>`.
+    /// `<SEQ=SEG.ACK><CTL=RST>`, with an echo of the segment's timestamp.
+    To { seq: u32, echo: Option<u32> },
+    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=RST,ACK>`, because of a segment.
+    Answer { echo: Option<u32> },
+    /// The same, because the user or a timer wants it.
     Ours,
+}
+
+impl Reset {
+    /// What a RST echoes of the segment that it answers (RFC 7323 §5.2): nothing of a SYN-ACK (departure).
+    fn echo(header: &TcpHeader) -> Option<u32> {
+        let is_syn_ack = [TcpFlags::SYN, TcpFlags::ACK]
+            .iter()
+            .all(|flag| header.flags.contains(*flag));
+        (header.has(TcpHeader::HAS_TIMESTAMPS) && !is_syn_ack).then_some(header.ts_value)
+    }
+
+    fn to(header: &TcpHeader) -> Reset {
+        Reset::To {
+            seq: header.ack.value(),
+            echo: Reset::echo(header),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -290,7 +309,7 @@ impl Model {
         // Seventh and eighth: text and FIN.
         match self.state {
             State::Established | State::FinWait1 | State::FinWait2 => {
-                self.take_text(segment.variant, start, end, fin)
+                self.take_text(segment, start, end, fin)
             }
             _ => {
                 self.owes_ack |= self.state != State::Closed && (end > start || fin) && !bare;
@@ -318,7 +337,7 @@ impl Model {
         if self.state == State::SynReceived {
             // SND.UNA < SEG.ACK =< SND.NXT.
             if ack < 1 || ack > self.snd_max {
-                self.reset = Some(Reset::To(header.ack.value()));
+                self.reset = Some(Reset::to(header));
                 return false;
             }
             let shift = if known_syn { 0 } else { self.agreed.snd_shift };
@@ -357,7 +376,13 @@ impl Model {
         true
     }
 
-    fn take_text(&mut self, variant: Variant, start: i64, mut end: i64, fin: bool) -> Delivered {
+    fn take_text(
+        &mut self,
+        segment: &Arriving<'_>,
+        start: i64,
+        mut end: i64,
+        fin: bool,
+    ) -> Delivered {
         let stream_end = end;
         if fin && self.fin.is_none() {
             // Whoever has sent data beyond its FIN has lost it.
@@ -367,7 +392,7 @@ impl Model {
         if end > start && self.unread {
             // §3.6.1: nobody would read it.
             self.end();
-            self.reset = Some(Reset::Ours);
+            self.answer_by_reset(segment.header);
             return Vec::new();
         }
         if self.agreed.sack {
@@ -387,7 +412,7 @@ impl Model {
         let sound = fin && self.fin.is_none_or(|known| known == stream_end);
         self.owes_ack |= sound || (end > start && !self.held.is_empty());
         end = end.min(self.fin.unwrap_or(end));
-        self.hold(variant, start, end);
+        self.hold(segment.variant, start, end);
         let mut delivered = Vec::new();
         while let Some(octet) = self.held.front().filter(|octet| octet.piece > 0) {
             delivered.push(octet.variant);
@@ -477,6 +502,12 @@ impl Model {
             State::FinWait2 => State::TimeWait,
             state => state,
         };
+    }
+
+    /// The connection has ended because of this segment.
+    fn answer_by_reset(&mut self, header: &TcpHeader) {
+        let echo = Reset::echo(header).filter(|_| self.agreed.timestamps);
+        self.reset = Some(Reset::Answer { echo });
     }
 
     pub fn end(&mut self) {

@@ -39,19 +39,27 @@ impl Driver {
     fn check_reset(&mut self, transmit: &Transmit) {
         let header = &transmit.header;
         assert_eq!(transmit.len, 0);
-        let timestamps = self.model.agreed.timestamps;
-        assert_eq!(header.has(TcpHeader::HAS_TIMESTAMPS), timestamps);
-        let echo = match header.flags.contains(TcpFlags::ACK) && timestamps {
-            true => self.model.ts_recent,
-            false => 0,
+        let reset = self.model.reset.take();
+        let reset = reset.unwrap_or_else(|| panic!("a RST out of nothing: {header:?}"));
+        // RFC 7323 §3.2, §5.2.
+        let stamps = match reset {
+            Reset::Ours if self.model.agreed.timestamps => {
+                Some((self.now.millis() as u32, self.model.ts_recent))
+            }
+            Reset::Ours => None,
+            Reset::To { echo, .. } | Reset::Answer { echo } => echo.map(|echo| (0, echo)),
         };
-        assert_eq!(header.ts_echo, echo, "TS.Recent is echoed");
-        match self.model.reset.take() {
-            None => panic!("a RST out of nothing: {header:?}"),
-            Some(Reset::To(seq)) => {
+        let has_stamps = header.has(TcpHeader::HAS_TIMESTAMPS);
+        assert_eq!(
+            has_stamps.then_some((header.ts_value, header.ts_echo)),
+            stamps,
+            "timestamps of {reset:?}"
+        );
+        match reset {
+            Reset::To { seq, .. } => {
                 assert_eq!((header.flags, header.seq.value()), (TcpFlags::RST, seq));
             }
-            Some(Reset::Ours) => {
+            Reset::Ours | Reset::Answer { .. } => {
                 assert_eq!(header.flags, TcpFlags::RST.union(TcpFlags::ACK));
                 let seq = self.model.snd_place(header.seq.value());
                 assert!(

@@ -185,6 +185,45 @@ scripts! {
         host.recv(10) fails ECONNRESET;
     }
 
+    /// What answers a segment that has timestamps has some, too: its own value is 0, and it echoes that segment's.
+    rfc7323_5_2_reset_of_no_connection_echoes on ours ("Linux has none on what answers for no connection") {
+        opened by syn(0).mss(1460).ts(1000);
+        <- rst(1);
+        host.recv(10) fails ECONNRESET;
+        <- ack(1, 1).ts(5000);
+        -> rst(1).echoes(5000);
+        <- data(1, 1, 10).no_ts();
+        -> rst(1).no_ts();
+    }
+
+    /// The same of a connection whose application reads no more.
+    rfc7323_5_2_reset_of_a_connection_echoes on ours ("Linux has none on what answers a segment") {
+        opened by syn(0).mss(1460).ts(1000);
+        host.close();
+        -> fin(1, 1).echoes(1001);
+        <- data(1, 1, 10).ts(5000);
+        -> rst_ack(2, 1).echoes(5000);
+    }
+
+    /// And of one whose handshake something else acknowledges; it stays.
+    rfc7323_5_2_reset_of_a_handshake_echoes on ours ("Linux has none on what answers a segment") {
+        host.listen();
+        <- syn(0).mss(1460).ts(1000);
+        -> syn_ack(0, 1).echoes(1000);
+        <- ack(1, 100).ts(1001);
+        -> rst(100).echoes(1001);
+        <- ack(1, 1).ts(1002);
+        host.accept();
+    }
+
+    /// What answers a SYN-ACK has none: its sender may be Linux, in SYN-RECEIVED, which takes a RST with a value of 0 for an old one and sends the SYN-ACK again.
+    rfc7323_5_2_reset_of_a_syn_ack_echoes_nothing on ours ("Linux sends its SYN again at once") {
+        host.connect() fails EINPROGRESS;
+        -> syn(0).echoes(0);
+        <- syn_ack(0, 100).mss(1460).ts(1000);
+        -> rst(100).no_ts();
+    }
+
     /// PAWS comes before all else: also out of order an old timestamp is refused.
     rfc7323_5_3_old_timestamp_out_of_order_is_refused on both {
         opened by syn(0).mss(1460).ts(1000);

@@ -1,7 +1,6 @@
 //! The ACK field (RFC 9293 §3.10.7.4, fifth check; RFC 5961 §5).
 
 use super::Segment;
-use crate::connection::Reset;
 use crate::recovery::Ack;
 use crate::state::{State, Step};
 use crate::{DropReason, Events, Payload, Tcb};
@@ -44,10 +43,7 @@ impl<P: Payload> Tcb<P> {
     ) -> Result<(), DropReason> {
         let ack = segment.header.ack;
         if !self.sender.is_of_handshake(ack) {
-            self.connection.reset = Some(Reset {
-                seq: ack,
-                with_ack: false,
-            });
+            self.refuse_ack(segment.header);
             return Err(DropReason::BadHandshakeAck);
         }
         self.connection.advance(now, Step::SynAcked);

@@ -34,7 +34,7 @@ impl<P: Payload> Tcb<P> {
             return Ok(());
         }
         if !self.connection.heed_repeated_syn(segment.header) {
-            return self.refuse_other_ecn(events);
+            return self.refuse_other_ecn(segment, events);
         }
         self.connection.handshake_due |= self.connection.may_challenge(now);
         Err(DropReason::DuplicateSyn)
@@ -42,9 +42,13 @@ impl<P: Payload> Tcb<P> {
 
     /// The peer has asked for both kinds of congestion notification in one handshake: neither side could know which is meant (RFC 9768
     /// §3.1.5).
-    fn refuse_other_ecn(&mut self, events: &mut Events) -> Result<(), DropReason> {
+    fn refuse_other_ecn(
+        &mut self,
+        segment: &Segment<'_, P>,
+        events: &mut Events,
+    ) -> Result<(), DropReason> {
         *events |= Events::RESET;
-        self.reset_peer(events);
+        self.reset_sender_of(segment.header, events);
         Err(DropReason::OtherEcnSetup)
     }
 

@@ -1,7 +1,6 @@
 //! SYN-SENT (RFC 9293 §3.10.7.3).
 
 use super::Segment;
-use crate::connection::Reset;
 use crate::state::Step;
 use crate::{DropReason, Events, Payload, Tcb};
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
@@ -61,10 +60,7 @@ impl<P: Payload> Tcb<P> {
             return Ok(true);
         }
         if !segment.has(TcpFlags::RST) {
-            self.connection.reset = Some(Reset {
-                seq: ack,
-                with_ack: false,
-            });
+            self.refuse_ack(segment.header);
         }
         Err(DropReason::AckNotOfSyn)
     }

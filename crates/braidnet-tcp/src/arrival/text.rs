@@ -75,6 +75,6 @@ impl<P: Payload> Tcb<P> {
     fn refuse_text(&mut self, segment: &mut Segment<'_, P>, events: &mut Events) {
         segment.note(DropReason::NobodyReads);
         *events |= Events::RESET;
-        self.reset_peer(events);
+        self.reset_sender_of(segment.header, events);
     }
 }

@@ -76,7 +76,7 @@ impl Model {
         let ack = self.snd_place(header.ack.value());
         if has(TcpFlags::ACK) && (ack < 1 || ack > self.snd_max) {
             if !has(TcpFlags::RST) {
-                self.reset = Some(Reset::To(header.ack.value()));
+                self.reset = Some(Reset::to(header));
             }
             return;
         }
@@ -119,10 +119,10 @@ impl Model {
     }
 
     /// The peer's SYN has come once more, and asks for another kind of congestion notification than the first (RFC 9768 §3.1.5).
-    pub fn refuse(&mut self) {
+    pub fn refuse(&mut self, syn: &TcpHeader) {
         assert_eq!(self.state, State::SynReceived);
         self.end();
-        self.reset = Some(Reset::Ours);
+        self.answer_by_reset(syn);
     }
 
     /// Our SYN leaves, with so many octets of data.
