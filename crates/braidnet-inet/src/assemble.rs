@@ -1,6 +1,6 @@
 //! Wires the modules of this crate into a stream.
 
-use crate::arp::{Arp, Neighbours, Resolution};
+use crate::arp::Arp;
 use crate::ethernet::{self, Link};
 use crate::flows::Flows;
 use crate::fragments::{self, Fragments};
@@ -9,6 +9,7 @@ use crate::interface::Interface;
 use crate::ip::{self, Ip};
 use crate::limits::InetLimits;
 use crate::live::Live;
+use crate::stations::Stations;
 use crate::tcp::locked::LockedTcp;
 use crate::tcp::{Tcp, TcpLocks};
 use crate::udp::{self, Udp, UdpPorts};
@@ -25,7 +26,7 @@ use std::sync::Arc;
 ///               \     | \    /
 ///                `----ip---'  \
 ///                     | `-- fragments       which go back down when they are whole, or to ICMP when their time is over
-///                  |      \                  on Ethernet only:
+///                  |      \                  where a device carries Ethernet frames:
 ///                  |      arp                whom a packet came through
 ///                  |      /
 ///                 link --'                   ARP packets, and packets whose station is not known
@@ -48,7 +49,7 @@ pub struct Inet {
 pub struct Layout {
     /// What packets from the device enter at.
     pub bottom: ModuleId,
-    /// Link and ARP, on a device that carries Ethernet frames.
+    /// Link and ARP, where a device carries Ethernet frames.
     pub link: Option<(ModuleId, ModuleId)>,
     /// IP.
     pub ip: ModuleId,
@@ -64,10 +65,10 @@ pub struct Layout {
 
 impl Inet {
     /// Wires `tcp` and the modules of this crate for `interface`: IP, ICMP and UDP, and Link and ARP below them where there is
-    /// a station address.
+    /// a station address on any device.
     ///
     /// # Panics
-    /// If `flows` was made for an interface with another link header: the packet filter would look in the wrong place.
+    /// If `flows` was made for an interface with other link headers: the packet filter would look in the wrong place.
     pub fn assemble(interface: Interface, flows: Flows, tcp: impl Module) -> Inet {
         Inet::wire(interface, flows, tcp, |ip| ip)
     }
@@ -110,19 +111,13 @@ impl Inet {
         let ports = Arc::new(UdpPorts::new(flows));
         let limits = Arc::new(Live::new(InetLimits::default()));
         let mut stream = StreamBuilder::new();
-        let below = interface.mac().map(|station| {
-            let neighbours = Arc::new(Neighbours::new(Resolution::MOST_NEIGHBOURS));
-            let link = stream.module(Link::new(interface.clone(), station, neighbours.clone()));
-            let arp = Arp::new(
-                interface.clone(),
-                station,
-                neighbours.clone(),
-                limits.clone(),
-            );
-            (link, stream.module(arp), neighbours)
+        let stations = Stations::of(&interface).map(Arc::new);
+        let below = stations.clone().map(|stations| {
+            let link = stream.module(Link::new(interface.clone(), stations.clone()));
+            let arp = Arp::new(interface.clone(), stations, limits.clone());
+            (link, stream.module(arp))
         });
-        let neighbours = below.as_ref().map(|(_, _, neighbours)| neighbours.clone());
-        let ip = stream.module(set(Ip::new(interface.clone(), flows, neighbours)));
+        let ip = stream.module(set(Ip::new(interface.clone(), flows, stations)));
         let icmp = stream.module(Icmp::new(interface.clone(), flows, limits.clone()));
         let fragments = stream.module(Fragments::new(limits.clone()));
         let udp = stream.module(Udp::new(interface, flows, ports.clone()));
@@ -132,10 +127,10 @@ impl Inet {
             stream: &mut stream,
             made: Vec::new(),
         };
-        if let Some((link, arp, _)) = &below {
-            wires.lay((*link, ethernet::UP_IP), (ip, ip::DOWN_LINK));
-            wires.lay((*link, ethernet::UP_ARP), (*arp, 0));
-            wires.lay((*arp, 0), (ip, ip::DOWN_ARP));
+        if let Some((link, arp)) = below {
+            wires.lay((link, ethernet::UP_IP), (ip, ip::DOWN_LINK));
+            wires.lay((link, ethernet::UP_ARP), (arp, 0));
+            wires.lay((arp, 0), (ip, ip::DOWN_ARP));
         }
         wires.lay((ip, ip::UP_TCP), (tcp, 0));
         wires.lay((ip, ip::UP_UDP), (udp, udp::DOWN_IP));
@@ -145,13 +140,12 @@ impl Inet {
         wires.lay((icmp, 1), (fragments, fragments::DOWN_ICMP));
         wires.lay((icmp, icmp::UP_TCP), (tcp, 1));
 
-        let link = below.map(|(link, arp, _)| (link, arp));
-        let bottom = link.map_or(ip, |(link, _)| link);
+        let bottom = below.map_or(ip, |(link, _)| link);
         Inet {
             stream,
             layout: Layout {
                 bottom,
-                link,
+                link: below,
                 ip,
                 icmp,
                 fragments,

@@ -2,14 +2,15 @@
 //!
 //! On the way up it takes frames that are for this station and hands IP packets and ARP packets to the modules for them;
 //! padding is theirs to cut. On the way down it finds the station that a packet goes to in the snapshot that
-//! [`arp`](crate::arp) publishes; a packet whose station is not known goes to ARP's core, where it waits.
+//! [`arp`](crate::arp) publishes; a packet whose station is not known goes to ARP's core, where it waits. Where some devices of a stack
+//! carry frames and others bare IP packets, those of the latter pass.
 
-use crate::arp::Neighbours;
 use crate::counters::counters;
 use crate::interface::Interface;
 use crate::notes::Frame;
 use crate::room;
 use crate::sift::{Verdict, sift};
+use crate::stations::{Stations, Views};
 use braidnet_message::{Message, Run};
 use braidnet_stream::{BucketId, Context, Direction, Module, Stages};
 use braidnet_wire::address::Address;
@@ -23,11 +24,10 @@ pub(crate) const UP_IP: u8 = 0;
 /// The upper link to ARP.
 pub(crate) const UP_ARP: u8 = 1;
 
-/// The link module of a device that carries Ethernet frames. It has no state of its own.
+/// The link module of a stack of whose devices one carries Ethernet frames at least. It has no state of its own.
 pub struct Link {
     interface: Arc<Interface>,
-    station: MacAddress,
-    neighbours: Arc<Neighbours>,
+    stations: Arc<Stations>,
 }
 
 counters! {
@@ -47,33 +47,37 @@ counters! {
 }
 
 impl Link {
-    /// Link for the station `station` on `interface`, that finds others in `neighbours`.
-    pub(crate) fn new(
-        interface: Arc<Interface>,
-        station: MacAddress,
-        neighbours: Arc<Neighbours>,
-    ) -> Link {
+    /// Link for these stations on `interface`, that finds their neighbours with them.
+    pub(crate) fn new(interface: Arc<Interface>, stations: Arc<Stations>) -> Link {
         Link {
             interface,
-            station,
-            neighbours,
+            stations,
         }
     }
 
-    /// A frame arrived.
+    /// A packet arrived, in a frame where its device carries such.
     #[inline]
     fn arrive(&self, message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+        let device = message.device();
+        let Some(station) = self.stations.on(device) else {
+            message.set_note(Frame {
+                ether_type: ether_type::IPV4,
+                device,
+                ..Frame::default()
+            });
+            return Verdict::Stay;
+        };
         // What is too short is refused by the parser.
         message.pull_up(HEADER_LEN, cx.pool());
         let header = match ethernet::parse(message.bytes()) {
             Ok(header) => header,
             Err(refusal) => return Verdict::Drop(Counted::refusal(refusal)),
         };
-        if header.source == self.station {
+        if header.source == station.address {
             return Verdict::drop(Counted::OwnFrame);
         }
         let group = header.destination.is_group();
-        if !group && header.destination != self.station {
+        if !group && header.destination != station.address {
             return Verdict::drop(Counted::OtherStation);
         }
         message.strip(HEADER_LEN);
@@ -81,6 +85,7 @@ impl Link {
             station: header.source,
             ether_type: header.ether_type,
             flags: if group { Frame::GROUP } else { 0 },
+            device,
             ..Frame::default()
         });
         match header.ether_type {
@@ -93,19 +98,23 @@ impl Link {
         }
     }
 
-    /// A packet is to leave.
+    /// A packet is to leave, in a frame where its device carries such.
     #[inline]
     fn depart(
         &self,
         message: &mut Message,
-        stations: &mut crate::arp::View<'_>,
+        views: &mut Views<'_>,
         cx: &mut Context<'_>,
     ) -> Verdict {
         let frame = message.note::<Frame>();
+        let Some(station) = self.stations.on(frame.device) else {
+            return Verdict::Stay;
+        };
         let destination = if frame.station != MacAddress::ZERO {
             Some(frame.station)
         } else {
-            group_of(&frame.hop, &self.interface).or_else(|| stations.station(&frame.hop))
+            group_of(&frame.hop, &self.interface)
+                .or_else(|| views.on(frame.device)?.station(&frame.hop))
         };
         let Some(destination) = destination else {
             message.set_bucket(BucketId::DEVICE.0);
@@ -117,7 +126,7 @@ impl Link {
         };
         let header = EthernetHeader {
             destination,
-            source: self.station,
+            source: station.address,
             ether_type: frame.ether_type,
         };
         ethernet::emit(&header, front);
@@ -142,10 +151,8 @@ impl Module for Link {
         match direction {
             Direction::Up => sift(run, cx, |message, cx| self.arrive(message, cx)),
             Direction::Down => {
-                let mut stations = self.neighbours.view();
-                sift(run, cx, |message, cx| {
-                    self.depart(message, &mut stations, cx)
-                });
+                let mut views = self.stations.views();
+                sift(run, cx, |message, cx| self.depart(message, &mut views, cx));
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::interface::Interface;
 use braidnet_message::Run;
 use braidnet_stream::BucketId;
 use braidnet_wire::address::{Address, Tuple};
-use braidnet_wire::ethernet::ether_type;
+use braidnet_wire::ethernet::{self, ether_type};
 use braidnet_wire::flow::{flow_of, plain_flow_of};
 use braidnet_wire::hash::FlowHasher;
 
@@ -16,24 +16,24 @@ use braidnet_wire::hash::FlowHasher;
 pub struct Flows {
     hasher: FlowHasher,
     buckets: u32,
-    link_header_len: usize,
+    /// A bit for each device that carries Ethernet frames.
+    framed: u16,
 }
 
 impl Flows {
     /// The flows of a stack of so many buckets (2 to 65,536) on this interface, hashed under a key that is random at
     /// every start.
     pub fn new(key: [u64; 2], buckets: u32, interface: &Interface) -> Flows {
-        let link_header_len = interface.link_header_len();
         Flows {
             hasher: FlowHasher::new(key),
             buckets,
-            link_header_len,
+            framed: framed(interface),
         }
     }
 
     /// Whether they look for packets where `interface` has them.
     pub(crate) fn is_for(&self, interface: &Interface) -> bool {
-        self.link_header_len == interface.link_header_len()
+        self.framed == framed(interface)
     }
 
     /// How many buckets there are.
@@ -49,14 +49,14 @@ impl Flows {
         (BucketId::of_hash(hash, self.buckets), hash)
     }
 
-    /// The bucket of a packet as the device delivers it: what a packet filter above the driver assigns it by.
+    /// The bucket of a packet as `device` delivers it: what a packet filter above the driver assigns it by.
     ///
     /// TCP and UDP go by their tuple; ICMP errors by that of the packet that they quote, so that they arrive where its
     /// connection is; fragments, and all other protocols, by the pair of hosts. What is not IP or cannot be told (ARP,
     /// runts) goes to [`BucketId::DEVICE`]. Nothing is validated here.
     #[inline]
-    pub fn classify(&self, packet: &[u8]) -> BucketId {
-        self.bucket_of_flow(self.flow_of(packet))
+    pub fn classify(&self, packet: &[u8], device: u8) -> BucketId {
+        self.bucket_of_flow(self.flow_of(packet, self.has_frames(device)))
     }
 
     /// Sets the bucket of each packet of a run, the same as [`classify`](Flows::classify) tells. Neighbours of one flow, of
@@ -65,12 +65,13 @@ impl Flows {
         let (mut last, mut last_plain, mut bucket) = (None, None, BucketId::DEVICE);
         for message in run.iter_mut() {
             let packet = message.bytes();
-            let plain = match self.link_header_len {
-                0 => plain_flow_of(packet),
-                _ => None,
+            let is_framed = self.framed != 0 && self.has_frames(message.device());
+            let plain = match is_framed {
+                false => plain_flow_of(packet),
+                true => None,
             };
             if plain.is_none() || plain != last_plain {
-                let flow = self.flow_of(packet);
+                let flow = self.flow_of(packet, is_framed);
                 if flow != last {
                     (last, bucket) = (flow, self.bucket_of_flow(flow));
                 }
@@ -80,12 +81,18 @@ impl Flows {
         }
     }
 
-    /// The flow and the protocol of a packet as the device delivers it; none if it cannot be told.
+    /// Whether a device's packets lie in frames.
     #[inline]
-    fn flow_of(&self, packet: &[u8]) -> Option<(Tuple, u8)> {
-        match self.link_header_len {
-            0 => flow_of(packet),
-            len => flow_of(payload_of(packet, len)?),
+    fn has_frames(&self, device: u8) -> bool {
+        self.framed >> device.min(15) & 1 != 0
+    }
+
+    /// The flow and the protocol of a packet as a device delivers it; none if it cannot be told.
+    #[inline]
+    fn flow_of(&self, packet: &[u8], is_framed: bool) -> Option<(Tuple, u8)> {
+        match is_framed {
+            false => flow_of(packet),
+            true => flow_of(payload_of(packet)?),
         }
     }
 
@@ -127,10 +134,17 @@ impl Flows {
     }
 }
 
+/// A bit for each device that carries frames, of which an interface has 16 at most.
+fn framed(interface: &Interface) -> u16 {
+    let stations = interface.stations().iter().zip(0..16u32);
+    let bits = stations.map(|(station, device)| u16::from(station.is_some()) << device);
+    bits.fold(0, |all, bit| all | bit)
+}
+
 /// What a frame holds, if it is IP.
 #[inline]
-fn payload_of(frame: &[u8], header_len: usize) -> Option<&[u8]> {
-    let (header, payload) = frame.split_at_checked(header_len)?;
+fn payload_of(frame: &[u8]) -> Option<&[u8]> {
+    let (header, payload) = frame.split_at_checked(ethernet::HEADER_LEN)?;
     let (_, ether_type) = header.split_last_chunk::<2>()?;
     matches!(
         u16::from_be_bytes(*ether_type),
@@ -197,10 +211,10 @@ mod tests {
             let expected = flow.map_or(BucketId::DEVICE, |(tuple, protocol)| {
                 flows(&bare).bucket_of(&tuple, protocol).0
             });
-            assert_eq!(flows(&bare).classify(&packet), expected, "{what}");
+            assert_eq!(flows(&bare).classify(&packet, 0), expected, "{what}");
             let frame = testing::frame(ether_type::IPV4, &packet);
             assert_eq!(
-                flows(&framed).classify(&frame),
+                flows(&framed).classify(&frame, 0),
                 expected,
                 "{what} in a frame"
             );
@@ -228,7 +242,7 @@ mod tests {
             .collect();
         flows.classify_run(&mut run);
         for (message, packet) in run.iter().zip(&packets) {
-            assert_eq!(message.bucket(), flows.classify(packet).0);
+            assert_eq!(message.bucket(), flows.classify(packet, 0).0);
         }
         let buckets: HashSet<u16> = run.iter().map(Message::bucket).collect();
         assert_eq!(buckets.len(), 4);
@@ -239,17 +253,17 @@ mod tests {
         let flows = flows(&testing::ethernet_interface());
         let segment = testing::ipv4(PEER, US, 6, &[0; 20]);
         assert_ne!(
-            flows.classify(&testing::frame(ether_type::IPV4, &segment)),
+            flows.classify(&testing::frame(ether_type::IPV4, &segment), 0),
             BucketId::DEVICE
         );
         assert_eq!(
-            flows.classify(&testing::frame(ether_type::ARP, &segment)),
+            flows.classify(&testing::frame(ether_type::ARP, &segment), 0),
             BucketId::DEVICE
         );
         for len in 0..14 {
             let frame = testing::frame(ether_type::IPV4, &segment);
             assert_eq!(
-                flows.classify(&frame[..len]),
+                flows.classify(&frame[..len], 0),
                 BucketId::DEVICE,
                 "{len} bytes"
             );

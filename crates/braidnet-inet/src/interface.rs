@@ -1,10 +1,13 @@
 //! The interface: on which devices we are, which addresses are ours, and where a packet goes next ([`route`](crate::route)).
 
+mod error;
+
 use crate::offload::Offload;
 use crate::route::{MAX_ROUTES, Prefix, Route, Routes};
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::MacAddress;
 use core::cmp::Reverse;
+pub use error::InterfaceError;
 use std::collections::HashMap;
 
 /// What an interface is set to; [`Interface::new`] checks it.
@@ -21,7 +24,7 @@ pub struct InterfaceConfig {
     /// them is for cannot be sent; where there is none, a packet for another network goes to the neighbour that packets of its
     /// destination came from.
     pub routes: Vec<Route>,
-    /// The devices beside the first, of which all else here is said. Where there are some, all carry bare IP packets.
+    /// The devices beside the first, of which all else here is said.
     pub others: Vec<Attachment>,
     /// Whether what comes for other hosts is forwarded (RFC 1812). Only where there are several devices.
     pub forwards: bool,
@@ -34,74 +37,8 @@ pub struct Attachment {
     pub addresses: Vec<(Address, Option<u8>)>,
     /// Longest IP packet in bytes, 68 to 65535.
     pub mtu: usize,
-}
-
-/// Why an interface cannot be set like this.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum InterfaceError {
-    /// No address at all.
-    #[error("an interface needs at least one address")]
-    NoAddress,
-    /// No network on one of several devices, by its number from 1 on: nothing could be sent by it.
-    #[error(
-        "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, and number {0} has none"
-    )]
-    NoNetworkOn(usize),
-    /// Several devices, of which one carries frames.
-    #[error(
-        "a stack can stand on several devices only where all carry bare IP packets, as TUN devices do"
-    )]
-    SeveralFramed,
-    /// Forwarding where there is one device.
-    #[error("there is nowhere to forward to: the stack stands on one device")]
-    NowhereToForward,
-    /// Two devices on one network.
-    #[error("two devices are on the network {0}: give each a network of its own")]
-    NetworkTwice(Prefix),
-    /// An IPv6 address.
-    #[error("{0} is an IPv6 address, and this stack speaks IPv4 only")]
-    NotIpv4(Address),
-    /// Not the address of one host: unspecified, loopback, multicast, broadcast.
-    #[error("{0} is not an address that a host can have")]
-    NotAHost(Address),
-    /// A prefix of more than 32 bits.
-    #[error("{0}/{1}: the prefix of an IPv4 address has at most 32 bits")]
-    PrefixTooLong(Address, u8),
-    /// The first or the last address of a network.
-    #[error("{0}/{1} names a network or its broadcast address, not a host on it")]
-    NetworkAddress(Address, u8),
-    /// Twice the same address.
-    #[error("the address {0} is given twice")]
-    Duplicate(Address),
-    /// More addresses than are looked through for each packet.
-    #[error("an interface has at most {MAX_ADDRESSES} addresses, and {0} are given")]
-    TooManyAddresses(usize),
-    /// A gateway where packets have no link addresses.
-    #[error("the gateway {0} is of no use on a device that carries bare IP packets")]
-    GatewayWithoutLink(Address),
-    /// A gateway on none of the interface's networks.
-    #[error(
-        "the gateway {0} is on none of the interface's networks; give one of its addresses a prefix that covers it"
-    )]
-    GatewayOffLink(Address),
-    /// The gateway is the interface itself.
-    #[error("the gateway {0} is an address of the interface itself")]
-    GatewayIsLocal(Address),
-    /// More routes than a stack has.
-    #[error("a stack has at most {MAX_ROUTES} routes, and {0} are given")]
-    TooManyRoutes(usize),
-    /// Two routes for one prefix.
-    #[error("two routes are given for {0}")]
-    RouteTwice(Prefix),
-    /// A route for a network that the interface is on.
-    #[error("{0} is a network of the interface itself: what is for it needs no gateway")]
-    RouteOnLink(Prefix),
-    /// An MTU that IPv4 does not allow.
-    #[error("an MTU of {0} bytes is not between {MIN_MTU} and {MAX_MTU}")]
-    Mtu(usize),
-    /// Zero, or the address of a group of stations.
-    #[error("{0} is not the address of one station")]
-    Mac(MacAddress),
+    /// The station address there, as [`InterfaceConfig::mac`].
+    pub mac: Option<MacAddress>,
 }
 
 /// Every link carries IPv4 packets of this many bytes (RFC 791 §3.2).
@@ -110,6 +47,8 @@ const MIN_MTU: usize = 68;
 const MAX_MTU: usize = 65535;
 /// Most addresses of an interface, on all its devices.
 const MAX_ADDRESSES: usize = 64;
+/// Most devices: each has a bit where it is asked which of them carry frames.
+const MAX_DEVICES: usize = 16;
 
 /// An interface: addresses, networks, the way out. It does not change while packets flow, and is shared by all modules.
 #[derive(Clone, Debug)]
@@ -126,13 +65,16 @@ pub struct Interface {
     /// The table decides: there are gateways, or several devices.
     is_routed: bool,
     forwards: bool,
-    /// The gateways of all routes, each once, in order.
-    gateways: Vec<Address>,
+    /// The gateways of all routes, each with its device, once, in order.
+    gateways: Vec<(u8, Address)>,
+    /// All addresses, each with its device. For what is asked seldom.
+    places: Vec<(u8, u32)>,
     /// By device.
     mtus: Vec<usize>,
     /// The least of these.
     mtu: usize,
-    mac: Option<MacAddress>,
+    /// The station addresses, by device; `None` where it carries bare IP packets.
+    stations: Vec<Option<MacAddress>>,
     offload: Offload,
 }
 
@@ -197,16 +139,19 @@ impl Interface {
         if forwards && further.is_empty() {
             return Err(InterfaceError::NowhereToForward);
         }
-        if mac.is_some() && !further.is_empty() {
-            return Err(InterfaceError::SeveralFramed);
+        if further.len() >= MAX_DEVICES {
+            return Err(InterfaceError::TooManyDevices(1 + further.len()));
         }
+        let stations = core::iter::once(mac).chain(further.iter().map(|other| other.mac));
+        let stations = Vec::from_iter(stations);
         let mtus = core::iter::once(mtu).chain(further.iter().map(|other| other.mtu));
         let mtus = Vec::from_iter(mtus);
         if let Some(mtu) = mtus.iter().find(|mtu| !(MIN_MTU..=MAX_MTU).contains(*mtu)) {
             return Err(InterfaceError::Mtu(*mtu));
         }
-        if let Some(mac) = mac.filter(|mac| !mac.is_station()) {
-            return Err(InterfaceError::Mac(mac));
+        let mut macs = stations.iter().flatten();
+        if let Some(mac) = macs.find(|mac| !mac.is_station()) {
+            return Err(InterfaceError::Mac(*mac));
         }
         let further = further.into_iter().map(|other| other.addresses);
         let addresses = core::iter::once(addresses).chain(further);
@@ -220,12 +165,14 @@ impl Interface {
         }
         let mut networks = Vec::new();
         let mut hosts = Vec::with_capacity(addresses.len());
+        let mut places = Vec::with_capacity(addresses.len());
         for (device, address, prefix) in addresses {
             let (host, network) = check_address(address, prefix)?;
             if hosts.contains(&host) {
                 return Err(InterfaceError::Duplicate(address));
             }
             hosts.push(host);
+            places.push((device, host));
             networks.extend(network.map(|network| Network { device, ..network }));
         }
         let mut hosts = hosts.into_iter();
@@ -252,9 +199,10 @@ impl Interface {
             is_routed: false,
             forwards,
             gateways: Vec::new(),
+            places,
             mtu: mtus.iter().copied().min().unwrap_or(mtu),
             mtus,
-            mac,
+            stations,
             offload: Offload::Nothing,
         };
         interface.set_routes(&given)?;
@@ -268,6 +216,7 @@ impl Interface {
         let mut hops = self.connected()?;
         for route in given {
             let hop = self.by_way_of(route.gateway)?;
+            self.gateways.push((hop.device, route.gateway));
             match hops.insert(route.prefix, hop) {
                 None => {}
                 Some(Hop { gateway: None, .. }) => {
@@ -278,7 +227,6 @@ impl Interface {
         }
         self.routes = Routes::new(hops);
         self.is_routed = !given.is_empty() || self.mtus.len() > 1;
-        self.gateways = given.iter().map(|route| route.gateway).collect();
         self.gateways.sort_unstable();
         self.gateways.dedup();
         Ok(())
@@ -325,7 +273,7 @@ impl Interface {
     }
 
     fn check_gateway(&self, gateway: Address) -> Result<(), InterfaceError> {
-        if self.mac.is_none() && self.mtus.len() == 1 {
+        if self.mtus.len() == 1 && self.stations[0].is_none() {
             return Err(InterfaceError::GatewayWithoutLink(gateway));
         }
         check_address(gateway, None)?;
@@ -374,25 +322,17 @@ impl Interface {
         self.mtus.len()
     }
 
-    /// The station address; `None` where the device carries bare IP packets.
+    /// The station addresses, by device; `None` where it carries bare IP packets.
     #[inline]
-    pub fn mac(&self) -> Option<MacAddress> {
-        self.mac
+    pub fn stations(&self) -> &[Option<MacAddress>] {
+        &self.stations
     }
 
-    /// Bytes of link header in front of every packet.
-    #[inline]
-    pub fn link_header_len(&self) -> usize {
-        if self.mac.is_some() {
-            braidnet_wire::ethernet::HEADER_LEN
-        } else {
-            0
-        }
-    }
-
-    /// The gateways of its routes, each once, in order.
-    pub fn gateways(&self) -> &[Address] {
-        &self.gateways
+    /// The gateways on a device, each once, in order.
+    pub(crate) fn gateways_on(&self, device: u8) -> impl Iterator<Item = Address> {
+        let gateways = self.gateways.iter();
+        let there = gateways.filter(move |(of, _)| *of == device);
+        there.map(|(_, gateway)| *gateway)
     }
 
     /// Its addresses.
@@ -466,6 +406,30 @@ impl Interface {
         address == u32::MAX || self.networks.iter().any(is_its)
     }
 
+    /// Whether `address` is one of our own on this device, which is where it is answered for.
+    pub(crate) fn is_local_on(&self, device: u8, address: &Address) -> bool {
+        bits(address).is_some_and(|address| self.places.contains(&(device, address)))
+    }
+
+    /// Whether `address` is on a network of ours on this device.
+    pub(crate) fn is_near_on(&self, device: u8, address: &Address) -> bool {
+        bits(address).is_some_and(|address| self.networks_on(device, address).next().is_some())
+    }
+
+    /// The address to ask for `neighbour` from, on this device: ours on a network there that it is on, else the first there, else the first of all.
+    pub(crate) fn source_on(&self, device: u8, neighbour: &Address) -> Address {
+        let near = bits(neighbour).and_then(|near| self.networks_on(device, near).next());
+        let mut places = self.places.iter();
+        let first = || places.find(|(of, _)| *of == device).map(|(_, ours)| *ours);
+        let ours = near.map(|network| network.ours).or_else(first);
+        address(ours.unwrap_or(self.primary))
+    }
+
+    fn networks_on(&self, device: u8, address: u32) -> impl Iterator<Item = &Network> {
+        let networks = self.networks.iter();
+        networks.filter(move |network| network.device == device && network.holds(address))
+    }
+
     /// Whether `address` is on a network of ours, and so answers to its own name on the link.
     pub fn is_on_link(&self, address: &Address) -> bool {
         self.network_of(address).is_some()
@@ -513,7 +477,7 @@ impl Interface {
     /// Whether stations are remembered at all.
     #[inline]
     pub(crate) fn learns(&self) -> bool {
-        self.mac.is_some() && self.gateways.is_empty()
+        !self.is_routed && self.stations[0].is_some()
     }
 
     /// The address to speak to `destination` from: ours on the network of the next hop, else the first (RFC 1122 §3.3.4.3).

@@ -8,7 +8,6 @@ mod forward;
 mod fragment;
 mod identification;
 
-use crate::arp::{Neighbours, View};
 use crate::counters::counters;
 use crate::flows::Flows;
 use crate::interface::{Interface, Way};
@@ -16,6 +15,7 @@ use crate::join::Joiner;
 use crate::notes::{Datagram, Frame};
 use crate::room;
 use crate::sift::{Verdict, sift, sift_usual};
+use crate::stations::{Stations, Views};
 use braidnet_message::{Checksum, Kind, Message, Run, Scarcity};
 use braidnet_stream::{BucketId, Context, Counter, Direction, Module, Stages, Trace};
 use braidnet_wire::address::Address;
@@ -54,8 +54,8 @@ const MAX_PAYLOAD_LEN: usize = ipv4::MAX_TOTAL_LEN - MIN_HEADER_LEN;
 pub struct Ip {
     interface: Arc<Interface>,
     flows: Flows,
-    /// On a link that has stations.
-    neighbours: Option<Arc<Neighbours>>,
+    /// Where a device carries frames.
+    stations: Option<Arc<Stations>>,
     /// What leaves is told its way: there are stations, or several devices.
     tells_way: bool,
     identification: Identification,
@@ -80,13 +80,13 @@ counters! {
         TtlExceeded: "ttl_exceeded",
         /// For another host, and no route is for it.
         ForwardNoRoute: "forward_no_route",
-        /// For another host: on the network of the link that it came by, on whose other end it is not (RFC 6164 §5.1).
+        /// For another host: on the network of the link that it came by, on whose other end it is not (RFC 6164 §5.1), or for which no neighbour answers.
         ForwardNoHost: "forward_no_host",
         /// For another host: longer than the way on carries, and not to be fragmented.
         ForwardTooLong: "forward_too_long",
         /// For a group of hosts that this one is not in.
         MulticastNotJoined: "multicast_not_joined",
-        /// For this host, but sent to a group of stations (RFC 1122 §3.3.6).
+        /// For one host, but sent to a group of stations (RFC 1122 §3.3.6, RFC 1812 §5.3.4).
         GroupFrame: "group_frame",
         /// From an address that no other host can have (RFC 1122 §3.2.1.3).
         BadSource: "bad_source",
@@ -114,19 +114,19 @@ counters! {
 }
 
 impl Ip {
-    /// IP on `interface`; `neighbours` where its link has stations.
+    /// IP on `interface`; `stations` where a device of it carries frames.
     pub(crate) fn new(
         interface: Arc<Interface>,
         flows: Flows,
-        neighbours: Option<Arc<Neighbours>>,
+        stations: Option<Arc<Stations>>,
     ) -> Ip {
         let identification = Identification::new(&flows);
-        let tells_way = neighbours.is_some() || interface.devices() > 1;
+        let tells_way = stations.is_some() || interface.devices() > 1;
         Ip {
             tells_way,
             interface,
             flows,
-            neighbours,
+            stations,
             identification,
             joins_from: 2,
         }
@@ -158,13 +158,16 @@ impl Ip {
         );
     }
 
-    /// A run arrived in frames.
+    /// A run arrived, in frames where its devices carry such.
     #[inline(never)]
-    fn arrive_framed(&self, run: &mut Run, neighbours: &Neighbours, cx: &mut Context<'_>) {
+    fn arrive_framed(&self, run: &mut Run, stations: &Stations, cx: &mut Context<'_>) {
         self.join(run, true, cx);
-        let mut stations = self.interface.learns().then(|| neighbours.view());
+        let mut views = self.interface.learns().then(|| stations.views());
         sift(run, cx, |message, cx| {
-            self.arrive_any(message, &mut stations, cx)
+            if message.kind() == Kind::Control {
+                return forward::undelivered(message, cx);
+            }
+            self.arrive_any(message, &mut views, cx)
         });
     }
 
@@ -207,11 +210,11 @@ impl Ip {
     fn arrive_any(
         &self,
         message: &mut Message,
-        stations: &mut Option<View<'_>>,
+        views: &mut Option<Views<'_>>,
         cx: &mut Context<'_>,
     ) -> Verdict {
         match parse_all(message, cx) {
-            Ok(header) => self.enter(&header, message, stations, cx),
+            Ok(header) => self.enter(&header, message, views, cx),
             Err(reason) => Verdict::Drop(reason),
         }
     }
@@ -221,7 +224,7 @@ impl Ip {
         &self,
         header: &Ipv4Header,
         message: &mut Message,
-        stations: &mut Option<View<'_>>,
+        views: &mut Option<Views<'_>>,
         cx: &mut Context<'_>,
     ) -> Verdict {
         let flags = match self.admit(header) {
@@ -231,8 +234,8 @@ impl Ip {
             }
             Err(reason) => return Verdict::drop(reason),
         };
-        if self.neighbours.is_some()
-            && let Err(reason) = self.look_at_frame(message, header.source, flags, stations, cx)
+        if self.stations.is_some()
+            && let Err(reason) = self.look_at_frame(message, header.source, flags, views, cx)
         {
             return Verdict::drop(reason);
         }
@@ -315,16 +318,17 @@ impl Ip {
         message: &Message,
         source: Address,
         flags: u8,
-        stations: &mut Option<View<'_>>,
+        views: &mut Option<Views<'_>>,
         cx: &mut Context<'_>,
     ) -> Result<(), Counted> {
         let frame = message.note::<Frame>();
         if frame.flags & Frame::GROUP != 0 && flags & Datagram::BROADCAST == 0 {
             return Err(Counted::GroupFrame);
         }
-        if let Some(stations) = stations
+        if let Some(views) = views
             && self.interface.learns_from(&source)
-            && !stations.hears(&source, &frame.station)
+            && let Some(view) = views.on(frame.device)
+            && !view.hears(&source, &frame.station)
         {
             tell(source, &frame, cx);
         }
@@ -483,9 +487,9 @@ impl Module for Ip {
     }
 
     fn before(&self, direction: Direction, run: &mut Run, cx: &mut Context<'_>) {
-        match (direction, &self.neighbours) {
+        match (direction, &self.stations) {
             (Direction::Up, None) => self.arrive(run, cx),
-            (Direction::Up, Some(neighbours)) => self.arrive_framed(run, neighbours, cx),
+            (Direction::Up, Some(stations)) => self.arrive_framed(run, stations, cx),
             (Direction::Down, _) if !self.tells_way => self.depart(run, cx),
             (Direction::Down, _) => sift(run, cx, |message, cx| self.depart_any(message, cx)),
         }

@@ -39,6 +39,7 @@ pub mod path;
 mod room;
 pub mod route;
 mod sift;
+mod stations;
 mod sum;
 pub mod tcp;
 #[cfg(test)]

@@ -169,7 +169,8 @@ pub struct UdpFlow {
 }
 
 /// Between Link and what stands on it. On the way up Link leaves it, its header stripped; on the way down IP and ARP
-/// leave it, and Link makes the header of it. Where there are several devices IP leaves it on those without a link header, too.
+/// leave it, and Link makes the header of it, if the device carries Ethernet frames. Where there are several devices, what comes by one without a link header, and
+/// what leaves by it, has it, too.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -178,13 +179,13 @@ pub struct Frame {
     /// On the way down the neighbour that the packet goes to, if `station` is zero.
     pub hop: Address,
     /// On the way up the station that sent the frame, on the way down the one that it is for; zero if that is to be
-    /// found out.
+    /// found out. Zero on the way up of what came in no frame.
     pub station: MacAddress,
     /// What the frame holds.
     pub ether_type: u16,
     /// Bit set [`Frame::GROUP`] and its neighbours.
     pub flags: u8,
-    /// On the way down the device that it leaves by, where there are several.
+    /// On the way up the device that it came by, on the way down the one that it leaves by.
     pub device: u8,
 }
 

@@ -44,6 +44,7 @@ fn put_in_front<'a>(message: &'a mut Message, len: usize, pool: &mut Pool) -> Op
     front.set_connection(message.connection());
     front.set_position(message.position());
     front.set_ticket(message.ticket());
+    front.set_device(message.device());
     let payload = core::mem::replace(message, front);
     message.push_continuation(payload);
     message.append(len)

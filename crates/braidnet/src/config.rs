@@ -2,6 +2,7 @@
 
 use crate::inboxes::DatagramPorts;
 use crate::limits::{Limits, MemoryParts};
+use braidnet_device::{Capabilities, Medium};
 use braidnet_inet::interface::{Attachment, Interface, InterfaceConfig, InterfaceError};
 use braidnet_inet::tcp::{FastOpening, Listening, TcpConfig};
 use braidnet_inet::{ErrorRate, Paths, Prefix, Reassembly, Resolution, Route};
@@ -39,7 +40,7 @@ pub struct StackConfig {
     pub sockets: usize,
     /// How many buckets connections are grouped in, 2 to 65,536.
     pub buckets: u32,
-    /// What is known of neighbours, on a device with link addresses.
+    /// What is known of neighbours, on each device with link addresses.
     pub resolution: Resolution,
     /// What may be held of datagrams that arrive in fragments; at most [a part](MemoryParts::fragments) of the memory.
     pub reassembly: Reassembly,
@@ -145,21 +146,26 @@ impl StackConfig {
         }
     }
 
-    /// The interface that the stack has on devices of these MTUs, as many as it has addresses for, the first with this link address, if it has any.
-    pub(crate) fn interface(
-        &self,
-        mtus: impl Iterator<Item = usize>,
-        mac: Option<braidnet_wire::ethernet::MacAddress>,
-    ) -> Result<Interface, InterfaceError> {
+    /// The interface that the stack has on these devices, as many as it has addresses for.
+    pub(crate) fn interface(&self, devices: &[Capabilities]) -> Result<Interface, InterfaceError> {
         let addresses = core::iter::once(&self.addresses).chain(&self.further_addresses);
-        let mut attachments = mtus.zip(addresses).map(|(mtu, addresses)| Attachment {
+        let devices = devices.iter().zip(addresses);
+        let mut attachments = devices.map(|(device, addresses)| Attachment {
             addresses: addresses
                 .iter()
                 .map(|(address, prefix)| (Address::from(*address), *prefix))
                 .collect(),
-            mtu,
+            mtu: device.mtu,
+            mac: match device.medium {
+                Medium::Ip => None,
+                Medium::Ethernet { address } => Some(address),
+            },
         });
-        let Attachment { addresses, mtu } = attachments.next().unwrap_or_default();
+        let Attachment {
+            addresses,
+            mtu,
+            mac,
+        } = attachments.next().unwrap_or_default();
         Interface::new(InterfaceConfig {
             addresses,
             mtu,

@@ -5,7 +5,7 @@ use crate::error::StackError;
 use crate::limits::Bounds;
 use crate::services::{DatagramService, Datagrams, Service, Services};
 use braidnet_device::several::MAX_DEVICES;
-use braidnet_device::{Capabilities, DeviceError, Medium, Offloads, RECEIVE_HEADROOM};
+use braidnet_device::{Capabilities, DeviceError, Offloads, RECEIVE_HEADROOM};
 use braidnet_inet::flows::Flows;
 use braidnet_inet::tcp::{Listeners, Tcp, TcpLocks};
 use braidnet_inet::udp::UdpPorts;
@@ -200,12 +200,7 @@ pub(crate) fn interface(
     if given != there {
         return Err(StackError::Devices { given, there });
     }
-    let mut macs = devices.iter().filter_map(|device| match device.medium {
-        Medium::Ip => None,
-        Medium::Ethernet { address } => Some(address),
-    });
-    let mtus = devices.iter().map(|device| device.mtu);
-    let interface = config.interface(mtus, macs.next())?;
+    let interface = config.interface(devices)?;
     Ok(interface.offloading(offload(devices)))
 }
 

@@ -2,7 +2,7 @@
 
 use braidnet::device::memory::{self, WireEnd};
 use braidnet::device::several::Several;
-use braidnet::device::{Capabilities, Device, DeviceError, QueuePair};
+use braidnet::device::{Capabilities, Device, DeviceError, MacAddress, Medium, QueuePair};
 use braidnet::stream::Processor;
 use braidnet::{
     Architecture, Connection, Duration, Event, Instant, ServerBuilder, Stack, StackConfig,
@@ -23,13 +23,22 @@ fn between() -> StackConfig {
     config
 }
 
-fn wire(mtu: usize) -> (WireEnd, WireEnd) {
-    memory::wire(Capabilities::ip(mtu), 1024)
+const BARE: Capabilities = Capabilities::ip(1500);
+/// The same station on any link: they do not meet.
+const FRAMES: Capabilities = Capabilities::ethernet(MacAddress([2, 0, 0, 0, 0, 2]), 1500);
+
+fn wire(medium: Capabilities) -> (WireEnd, WireEnd) {
+    memory::wire(medium, 1024)
 }
 
-fn far(address: [u8; 4], end: WireEnd) -> Stack {
+/// Who is on one side, and sends by the one between what is for the other.
+fn far(address: [u8; 4], between: [u8; 4], end: WireEnd) -> Stack {
     let mut config = StackConfig::new(address.into());
     config.addresses = vec![(IpAddr::from(address), Some(24))];
+    config.gateway = match end.capabilities().medium {
+        Medium::Ip => None,
+        Medium::Ethernet { .. } => Some(between.into()),
+    };
     Stack::new(&config, end).unwrap()
 }
 
@@ -64,11 +73,17 @@ struct Ends {
     heard: [Vec<u8>; 2],
 }
 
-/// Bytes go both ways on several connections, byte for byte, where the way to the right is of this MTU.
-fn speak(architecture: Architecture, processors: usize, is_apart: bool, mtu: usize) {
-    let case = format!("{architecture} {processors} {is_apart} {mtu}");
-    let [(one, far_one), (two, far_two)] = [wire(1500), wire(1500)];
-    let [mut left, mut right] = [far(LEFT, far_one), far(RIGHT, far_two)];
+/// Bytes go both ways on several connections, byte for byte, over these media, where the way to the right is of this MTU.
+fn speak(
+    architecture: Architecture,
+    (processors, is_apart): (usize, bool),
+    media: [Capabilities; 2],
+    mtu: usize,
+) {
+    let case = format!("{architecture} {processors} {is_apart} {media:?} {mtu}");
+    let [(one, far_one), (two, far_two)] = media.map(wire);
+    let mut left = far(LEFT, BETWEEN[0], far_one);
+    let mut right = far(RIGHT, BETWEEN[1], far_two);
     let several = Several::of(one).and(Narrow::new(two, mtu));
     let several = if is_apart { several.apart() } else { several };
     if several.capabilities().queues > architecture.takers(processors) {
@@ -140,7 +155,17 @@ fn speak(architecture: Architecture, processors: usize, is_apart: bool, mtu: usi
 fn two_stacks_speak_through_a_third_under_every_architecture() {
     for architecture in Architecture::UNDIVIDED {
         for (processors, is_apart) in [(1, false), (2, false), (2, true)] {
-            speak(architecture, processors, is_apart, 1500);
+            speak(architecture, (processors, is_apart), [BARE, BARE], 1500);
+        }
+    }
+}
+
+#[test]
+fn frames_and_bare_packets_pass_under_every_architecture() {
+    for architecture in Architecture::UNDIVIDED {
+        for media in [[FRAMES, BARE], [FRAMES, FRAMES]] {
+            speak(architecture, (2, false), media, 1500);
+            speak(architecture, (2, true), media, 1400);
         }
     }
 }
@@ -149,7 +174,7 @@ fn two_stacks_speak_through_a_third_under_every_architecture() {
 #[test]
 fn a_shorter_link_is_found() {
     for architecture in Architecture::UNDIVIDED {
-        speak(architecture, 2, false, 1400);
+        speak(architecture, (2, false), [BARE, BARE], 1400);
     }
 }
 
@@ -157,7 +182,7 @@ fn a_shorter_link_is_found() {
 fn there_must_be_somewhere_to_forward_to() {
     let mut config = between();
     config.further_addresses.clear();
-    let refused = Stack::new(&config, wire(1500).0).map(drop).unwrap_err();
+    let refused = Stack::new(&config, wire(BARE).0).map(drop).unwrap_err();
     assert!(matches!(refused, StackError::Interface(_)));
     assert_eq!(
         refused.to_string(),

@@ -55,6 +55,17 @@ pub enum Which {
     Qemu(PathBuf),
 }
 
+impl Which {
+    /// What it is called before it is there.
+    pub fn name(&self) -> String {
+        match self {
+            Which::Named(_, name) | Which::Packet(name) | Which::Xdp(name) => name.clone(),
+            Which::Inherited(_) => "a device that is inherited".to_owned(),
+            Which::Passed(path) | Which::Qemu(path) => path.display().to_string(),
+        }
+    }
+}
+
 /// A device that is there.
 pub struct Carried {
     pub device: Box<dyn Device>,
@@ -115,7 +126,7 @@ impl Carrier {
         }
         let has_station = !matches!(which, Which::Named(Mode::Tun, _));
         let station = match settings.mac {
-            Some(_) if !has_station => return Err(no_frames()),
+            Some(_) if !has_station => return Err(Failure::Usage(no_frames("--mac"))),
             station => station.map(|station| station.0),
         };
         Ok(Carrier {
@@ -133,9 +144,12 @@ impl Carrier {
     /// A further device.
     pub fn further(further: &Further, settings: &Settings) -> Carrier {
         Carrier {
-            which: Which::Named(Mode::Tun, further.tun.clone()),
-            station: None,
-            fallback: MacAddress::ZERO,
+            which: further.which.clone(),
+            station: further.mac.map(|station| station.0),
+            fallback: further
+                .addresses
+                .first()
+                .map_or(MacAddress::ZERO, station_of),
             mtu: further.mtu,
             offload: settings.offload.is_none_or(Switch::is_on),
         }
@@ -166,7 +180,7 @@ impl Carrier {
         };
         let device = device.map_err(tunnel::refused)?;
         if self.station.is_some() && device.mode() == Mode::Tun {
-            return Err(no_frames());
+            return Err(Failure::Usage(no_frames("--mac")));
         }
         let name = device.name().to_owned();
         let how = match self.which {
@@ -298,8 +312,8 @@ impl Carrier {
 }
 
 /// What is said where an Ethernet address is for nobody.
-fn no_frames() -> Failure {
-    Failure::Usage("--mac needs a device of Ethernet frames: a TUN device has none".to_owned())
+pub fn no_frames(word: &str) -> String {
+    format!("{word} needs a device of Ethernet frames: a TUN device has none")
 }
 
 /// A descriptor that this process was started with.

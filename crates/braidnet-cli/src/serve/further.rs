@@ -1,61 +1,107 @@
 //! Further devices of a stack, beside the one that it stands on in any case.
 
-use super::values::Prefixed;
+use super::carrier::{Which, no_frames};
+use super::values::{Prefixed, Station};
+use braidnet::device::tun::Mode;
 use std::str::FromStr;
 
-/// A further device: `tun=bn1,host=10.78.0.1/24,address=10.78.0.2/24`.
+/// A further device: `tap=bn1,host=10.78.0.1/24,address=10.78.0.2/24`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Further {
-    /// The name of a TUN device.
-    pub tun: String,
+    pub which: Which,
     /// The host's address there.
     pub host: Option<Prefixed>,
     /// The stack's: at least one.
     pub addresses: Vec<Prefixed>,
+    /// The stack's Ethernet address there.
+    pub mac: Option<Station>,
     pub mtu: Option<usize>,
 }
 
-const FORM: &str = "write a device and what the stack is there, such as tun=bn1,host=10.78.0.1/24,address=10.78.0.2/24; mtu=BYTES may follow, and more addresses";
+const FORM: &str = "write a device and what the stack is there, such as tun=bn1,host=10.78.0.1/24,address=10.78.0.2/24; the device is one of tun, tap, packet, xdp and qemu; mac=ADDRESS and mtu=BYTES may follow, and more addresses";
 
 impl FromStr for Further {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Further, String> {
-        let mut tun = None;
+        let mut which = None;
         let mut host = None;
         let mut addresses = Vec::new();
+        let mut mac = None;
         let mut mtu = None;
         for part in text.split(',') {
             let (word, value) = part.split_once('=').ok_or(FORM)?;
             let prefixed = || value.parse().map_err(|error| format!("{word}: {error}"));
             let is_again = match word {
-                "tun" => tun.replace(value.to_owned()).is_some(),
                 "host" => host.replace(prefixed()?).is_some(),
                 "address" => {
                     addresses.push(prefixed()?);
                     false
                 }
+                "mac" => {
+                    let station: Result<Station, _> = value.parse();
+                    mac.replace(station.map_err(|error| format!("{word}: {error}"))?)
+                        .is_some()
+                }
                 "mtu" => {
                     let bytes = value.parse().map_err(|_| FORM)?;
                     mtu.replace(bytes).is_some()
                 }
-                _ => return Err(FORM.to_owned()),
+                _ => {
+                    let named = of_word(word, value).ok_or(FORM)?;
+                    if let Some(before) = which.replace(named) {
+                        return Err(format!(
+                            "{word}={value} is a device beside {}: give it a --device of its own",
+                            before.name()
+                        ));
+                    }
+                    false
+                }
             };
             if is_again {
                 return Err(format!("{word} is given twice for one device"));
             }
         }
-        let tun = tun.filter(|name| !name.is_empty()).ok_or(FORM)?;
+        let which = which.ok_or(FORM)?;
         if addresses.is_empty() {
-            return Err(format!("give the stack an address on {tun}: {FORM}"));
+            return Err(format!(
+                "give the stack an address on {}: {FORM}",
+                which.name()
+            ));
+        }
+        if host.is_some() && !matches!(which, Which::Named(..)) {
+            return Err(format!(
+                "host is for tun and tap: it is not for this side to set addresses of {}",
+                which.name()
+            ));
+        }
+        if mac.is_some() && matches!(which, Which::Named(Mode::Tun, _)) {
+            return Err(no_frames("mac"));
         }
         Ok(Further {
-            tun,
+            which,
             host,
             addresses,
+            mac,
             mtu,
         })
     }
+}
+
+/// The device that a word and a name mean.
+fn of_word(word: &str, name: &str) -> Option<Which> {
+    if name.is_empty() {
+        return None;
+    }
+    let owned = name.to_owned();
+    Some(match word {
+        "tun" => Which::Named(Mode::Tun, owned),
+        "tap" => Which::Named(Mode::Tap, owned),
+        "packet" => Which::Packet(owned),
+        "xdp" => Which::Xdp(owned),
+        "qemu" => Which::Qemu(name.into()),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -70,20 +116,45 @@ mod tests {
                 .unwrap();
         let prefixed = |text: &str| text.parse::<Prefixed>().unwrap();
         let expected = Further {
-            tun: "bn1".to_owned(),
+            which: Which::Named(Mode::Tun, "bn1".to_owned()),
             host: Some(prefixed("10.78.0.1/24")),
             addresses: vec![prefixed("10.78.0.2/24"), prefixed("10.78.0.3")],
+            mac: None,
             mtu: Some(1400),
         };
         assert_eq!(read, expected);
+        for (word, which) in [
+            ("tap", Which::Named(Mode::Tap, "x".to_owned())),
+            ("packet", Which::Packet("x".to_owned())),
+            ("xdp", Which::Xdp("x".to_owned())),
+            ("qemu", Which::Qemu("x".into())),
+        ] {
+            let text = format!("{word}=x,address=10.78.0.2,mac=02:00:00:00:00:07");
+            let read: Further = text.parse().unwrap();
+            assert_eq!(read.which, which);
+            assert_eq!(read.mac.unwrap().0.0, [2, 0, 0, 0, 0, 7]);
+        }
         for (text, part) in [
             ("", "such as"),
             ("bn1", "such as"),
-            ("tap=bn1,address=10.78.0.2", "such as"),
+            ("bridge=bn1,address=10.78.0.2", "such as"),
             ("tun=,address=10.78.0.2", "such as"),
             ("address=10.78.0.2", "such as"),
             ("tun=bn1", "an address on bn1"),
-            ("tun=bn1,tun=bn2,address=10.78.0.2", "tun is given twice"),
+            ("tun=bn1,tap=bn2,address=10.78.0.2", "a device beside bn1"),
+            (
+                "tun=bn1,address=10.78.0.2,mtu=1400,mtu=1400",
+                "mtu is given twice",
+            ),
+            (
+                "xdp=eth0,host=10.78.0.1/24,address=10.78.0.2",
+                "addresses of eth0",
+            ),
+            (
+                "tun=bn1,address=10.78.0.2,mac=02:00:00:00:00:07",
+                "a TUN device has none",
+            ),
+            ("tap=bn1,address=10.78.0.2,mac=x", "mac: write an Ethernet"),
             ("tun=bn1,address=10.78.0.256", "address: write an address"),
             ("tun=bn1,address=10.78.0.2,mtu=x", "such as"),
         ] {

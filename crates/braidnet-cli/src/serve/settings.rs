@@ -59,8 +59,8 @@ pub struct Settings {
     #[arg(long, value_name = "ADDRESS[/PREFIX]")]
     #[serde(deserialize_with = "some")]
     pub address: Vec<Prefixed>,
-    /// Serve on this further TUN device as well, as `tun=NAME,host=ADDRESS/PREFIX,address=ADDRESS/PREFIX`, `mtu=BYTES` and more addresses where they are wanted; may be given several
-    /// times. What is sent leaves by the device that its route leads to
+    /// Serve on this further device as well, as `tun=NAME,host=ADDRESS/PREFIX,address=ADDRESS/PREFIX`, with `tap=NAME`, `packet=INTERFACE`, `xdp=INTERFACE` or `qemu=PATH` in place of `tun=NAME`, and
+    /// `mac=ADDRESS`, `mtu=BYTES` and more addresses where they are wanted; may be given several times. What is sent leaves by the device that its route leads to
     #[arg(long, value_name = "WORD=VALUE,...")]
     #[serde(deserialize_with = "some")]
     pub device: Vec<Further>,
@@ -171,7 +171,7 @@ pub struct Settings {
     /// Most connections, half-open ones and those in TIME-WAIT included [default: 65536]
     #[arg(long, value_name = "N")]
     pub connections: Option<usize>,
-    /// Most neighbours on the link that are known at a time, 1 to 16384 [default: 1024]
+    /// Most neighbours on each link that are known at a time, 1 to 16384 [default: 1024]
     #[arg(long, value_name = "N")]
     pub neighbours: Option<usize>,
     /// Most ICMP errors in a second to each of 64 groups of hosts, 0 to 1000000 [default: 50]

@@ -21,16 +21,25 @@ struct Hosts {
 
 impl Hosts {
     fn new(test: &str, arguments: &[&str]) -> Option<Hosts> {
+        Hosts::over(["tun", "tun"], test, arguments)
+    }
+
+    /// With devices of these kinds to the left and to the right.
+    fn over([left_kind, right_kind]: [&str; 2], test: &str, arguments: &[&str]) -> Option<Hosts> {
         let (left, right) = (Namespace::new(test)?, Namespace::new(test)?);
+        let (one, two) = (
+            format!("--{left_kind}"),
+            format!("{right_kind}=bn1,address=10.78.0.2/24,mtu=1400"),
+        );
         let ends = [
-            "--tun",
+            &one,
             "bn0",
             "--host",
             "10.77.0.1/24",
             "--address",
             "10.77.0.2/24",
             "--device",
-            "tun=bn1,address=10.78.0.2/24,mtu=1400",
+            &two,
             "--forward",
         ];
         let server = Server::start(&left, &[&ends[..], arguments].concat());
@@ -133,6 +142,42 @@ fn hosts_reach_each_other_and_hear_why_not() {
             ended.report.contains(&format!("1  {counter}")),
             "{counter}: {ended:?}"
         );
+    }
+}
+
+#[test]
+fn frames_go_on_as_frames_and_as_bare_packets() {
+    let file: Vec<u8> = (0..300_000u32)
+        .map(|n| (n.wrapping_mul(n) / 7) as u8)
+        .collect();
+    for kinds in [["tap", "tun"], ["tun", "tap"], ["tap", "tap"]] {
+        let Some(hosts) = Hosts::over(kinds, "frames", &[]) else {
+            return;
+        };
+        for (from, to) in [(&hosts.left, RIGHT), (&hosts.right, LEFT)] {
+            let (answered, text) = ping(from, &[to]);
+            assert!(answered && text.contains("ttl=63"), "{kinds:?}: {text}");
+        }
+        // The server itself, at its address on the far link.
+        let (answered, text) = ping(&hosts.left, &[BETWEEN[1]]);
+        assert!(answered, "{kinds:?}: {text}");
+        let (answered, text) = ping(&hosts.left, &["-t", "1", RIGHT]);
+        assert!(
+            !answered && text.contains("From 10.77.0.2") && text.contains("Time to live exceeded"),
+            "{kinds:?}: {text}"
+        );
+        for (host, from, address) in [
+            (&hosts.left, &hosts.right, LEFT),
+            (&hosts.right, &hosts.left, RIGHT),
+        ] {
+            let answering = answer(host, &file);
+            let url = format!("http://{address}:8000/file");
+            assert!(fetch(from, &url) == file, "{kinds:?}");
+            answering.join().expect("it has answered");
+        }
+        let ended = hosts.server.stop(Signal::INT);
+        let (code, errors) = (ended.code, ended.errors.as_str());
+        assert_eq!((code, errors), (Some(0), ""), "{kinds:?}: {ended:?}");
     }
 }
 

@@ -70,11 +70,6 @@ fn each_refusal_is_a_sentence_and_leaves_nothing_behind() {
             "10.77.0.1 is of no use on a device that carries bare IP packets",
         ),
         (
-            "--tap bn0 --address 10.77.0.2/24 --device tun=bn1,address=10.78.0.2/24",
-            2,
-            "only where all carry bare IP packets",
-        ),
-        (
             "--tun bn0 --address 10.77.0.2 --device tun=bn1,address=10.78.0.2/24",
             2,
             "number 1 has none",

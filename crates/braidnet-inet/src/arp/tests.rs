@@ -1,5 +1,7 @@
 //! Conversations on an Ethernet, in virtual time.
 
+mod links;
+
 use super::table::{ATTEMPTS, LIFETIME};
 use super::*;
 use crate::notes::Datagram;

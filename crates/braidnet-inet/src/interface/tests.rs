@@ -255,7 +255,8 @@ fn the_source_is_on_the_network_of_the_next_hop() {
         ])
     })
     .unwrap();
-    assert_eq!(interface.gateways(), [v4("10.0.0.1"), v4("10.1.0.1")]);
+    let gateways = Vec::from_iter(interface.gateways_on(0));
+    assert_eq!(gateways, [v4("10.0.0.1"), v4("10.1.0.1")]);
     for (destination, source) in [
         ("10.0.0.9", "10.0.0.2"),
         ("10.1.0.9", "10.1.0.2"),
@@ -275,6 +276,7 @@ fn of_several_devices_the_route_says_which() {
     let attachment = |addresses: &[(&str, Option<u8>)], mtu| Attachment {
         addresses: config(addresses).addresses,
         mtu,
+        mac: None,
     };
     let several = InterfaceConfig {
         mac: None,
@@ -314,10 +316,10 @@ fn of_several_devices_the_route_says_which() {
     let refused = [
         (
             InterfaceConfig {
-                mac: Some(MAC),
+                others: vec![attachment(&[("10.1.0.2", Some(24))], 1500); 16],
                 ..several.clone()
             },
-            "a stack can stand on several devices only where all carry bare IP packets, as TUN devices do",
+            "a stack stands on at most 16 devices, and 17 are given",
         ),
         (
             InterfaceConfig {
@@ -358,4 +360,56 @@ fn of_several_devices_the_route_says_which() {
     for (config, sentence) in refused {
         assert_eq!(Interface::new(config).unwrap_err().to_string(), sentence);
     }
+}
+
+#[test]
+fn each_link_has_its_own_station_gateways_and_addresses() {
+    let other = MacAddress([2, 0, 0, 0, 0, 9]);
+    let interface = Interface::new(InterfaceConfig {
+        others: vec![
+            Attachment {
+                addresses: config(&[("10.1.0.2", Some(24))]).addresses,
+                mtu: 1500,
+                mac: None,
+            },
+            Attachment {
+                addresses: config(&[("10.2.0.3", Some(32)), ("10.2.0.2", Some(24))]).addresses,
+                mtu: 1500,
+                mac: Some(other),
+            },
+        ],
+        routes: [
+            ("10.9.0.0/16", "10.2.0.1"),
+            ("10.8.0.0/16", "10.0.0.1"),
+            ("10.7.0.0/16", "10.2.0.1"),
+        ]
+        .iter()
+        .map(route)
+        .collect(),
+        ..config(&[("10.0.0.2", Some(24))])
+    })
+    .unwrap();
+    assert_eq!(interface.stations(), [Some(MAC), None, Some(other)]);
+    let gateways = [0, 1, 2].map(|device| Vec::from_iter(interface.gateways_on(device)));
+    assert_eq!(
+        gateways,
+        [vec![v4("10.0.0.1")], vec![], vec![v4("10.2.0.1")]]
+    );
+    let rows = [
+        ("10.0.0.2", 0, true, true, "10.0.0.2"),
+        ("10.0.0.2", 2, false, false, "10.2.0.3"),
+        ("10.2.0.9", 2, false, true, "10.2.0.2"),
+        ("10.2.0.9", 1, false, false, "10.1.0.2"),
+        ("10.2.0.2", 2, true, true, "10.2.0.2"),
+        ("192.0.2.1", 0, false, false, "10.0.0.2"),
+    ];
+    for (address, device, is_ours, is_near, source) in rows {
+        let case = format!("{address} by {device}");
+        let address = v4(address);
+        assert_eq!(interface.is_local_on(device, &address), is_ours, "{case}");
+        assert_eq!(interface.is_near_on(device, &address), is_near, "{case}");
+        assert_eq!(interface.source_on(device, &address), v4(source), "{case}");
+    }
+    // With routes, or other devices, nobody's station is remembered.
+    assert!(!interface.learns());
 }

@@ -9,13 +9,14 @@
 
 use super::{Counted, Ip, MAX_HEADER_LEN, UP_ICMP, fragment};
 use crate::interface::Way;
-use crate::notes::{Datagram, Refusal};
+use crate::notes::{Datagram, Frame, Refusal};
 use crate::room;
 use crate::sift::Verdict;
-use braidnet_message::{Checksum, Message};
+use braidnet_message::{Checksum, Kind, Message};
 use braidnet_stream::{Context, Trace};
 use braidnet_wire::address::Address;
 use braidnet_wire::checksum::Sum;
+use braidnet_wire::ethernet::ether_type;
 use braidnet_wire::ipv4::{CHECKSUM_OFFSET, Ipv4Header, MIN_HEADER_LEN};
 use braidnet_wire::{tcp, udp};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -39,6 +40,9 @@ impl Ip {
         if let Err(reason) = self.check_source(&header.source) {
             return Verdict::drop(reason);
         }
+        if self.stations.is_some() && message.note_ref::<Frame>().flags & Frame::GROUP != 0 {
+            return Verdict::drop(Counted::GroupFrame);
+        }
         if !may_be_forwarded(header) {
             return Verdict::drop(Counted::ForwardMartian);
         }
@@ -53,8 +57,8 @@ impl Ip {
         let Some(Way { hop, device }) = self.interface.way(header.destination) else {
             return refuse(header, message, Refusal::NO_ROUTE, 0, cx);
         };
-        // The other end has sent it here, so it is not that; it would come back until no hop is left (RFC 6164 §5.1, RFC 4443 §3.1).
-        if device == message.device() && hop == header.destination {
+        // Where a link has two ends, the other one has sent it here, so it is not that; it would come back until no hop is left (RFC 6164 §5.1, RFC 4443 §3.1).
+        if device == message.device() && hop == header.destination && !self.has_stations(device) {
             return refuse(header, message, Refusal::NO_HOST, 0, cx);
         }
         let mtu = self.interface.mtu_of(device);
@@ -69,14 +73,43 @@ impl Ip {
             if header.dont_fragment || (is_train && header.protocol == tcp::PROTOCOL) {
                 return refuse(header, message, Refusal::TOO_LONG, mtu, cx);
             }
-            return cut_on(header, message, (device, mtu));
+            return cut_on(header, message, (hop, device, mtu));
         }
         if !pass_on(header, message, cx) {
             return Verdict::drop(Counted::NoBuffer);
         }
         message.set_device(device);
+        if self.stations.is_some() {
+            message.set_note(frame_to(hop, device));
+        }
         cx.count(Counted::Forwarded.counter(), message.segments() as u64);
         Verdict::Down(super::DOWN_LINK)
+    }
+
+    /// Whether a link has stations, any number of them.
+    fn has_stations(&self, device: u8) -> bool {
+        let mut stations = self.stations.iter();
+        stations.any(|stations| stations.on(device).is_some())
+    }
+}
+
+/// What Link is told of a packet for this neighbour.
+fn frame_to(hop: Address, device: u8) -> Frame {
+    Frame {
+        hop,
+        device,
+        ether_type: ether_type::IPV4,
+        ..Frame::default()
+    }
+}
+
+/// A packet for another host has come back from [`arp`](crate::arp): no neighbour answers for it (RFC 1812 §5.2.7.1).
+#[cold]
+pub(super) fn undelivered(message: &mut Message, cx: &mut Context<'_>) -> Verdict {
+    message.set_kind(Kind::Data);
+    match super::parse_all(message, cx) {
+        Ok(header) => refuse(&header, message, Refusal::NO_HOST, 0, cx),
+        Err(reason) => Verdict::Drop(reason),
     }
 }
 
@@ -187,6 +220,8 @@ fn refuse(
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Cutting {
+    /// The neighbour that it goes to.
+    hop: Address,
     /// Its header, with a hop less.
     header: [u8; MAX_HEADER_LEN],
     mtu: u16,
@@ -196,9 +231,14 @@ struct Cutting {
 
 /// A packet is to leave in fragments (RFC 791 §3.2, RFC 1812 §4.2.2.7).
 #[cold]
-fn cut_on(header: &Ipv4Header, message: &mut Message, (device, mtu): (u8, u16)) -> Verdict {
+fn cut_on(
+    header: &Ipv4Header,
+    message: &mut Message,
+    (hop, device, mtu): (Address, u8, u16),
+) -> Verdict {
     let header_len = usize::from(header.header_len);
     let mut cutting = Cutting {
+        hop,
         header: [0; MAX_HEADER_LEN],
         mtu,
         header_len: header.header_len,
@@ -279,11 +319,13 @@ fn sealed(
 /// Hands on a packet whose header was taken off as fragments, in order, or whole if it fits.
 fn cut(mut rest: Message, cx: &mut Context<'_>) {
     let Cutting {
+        hop,
         header: whole,
         mtu,
         header_len,
         device,
     } = rest.note();
+    let frame = frame_to(hop, device);
     let mut header = &whole[..usize::from(header_len)];
     // Behind the first come those of its options that each has.
     let (options, options_len) = fragment::copied_of(&header[MIN_HEADER_LEN..]);
@@ -304,20 +346,20 @@ fn cut(mut rest: Message, cx: &mut Context<'_>) {
             // Of use to nobody without this one.
             return cx.drop(rest, Counted::NoBuffer.counter());
         };
-        if !send(part, header, (offset | MORE_FRAGMENTS, device), cx) {
+        if !send(part, header, (offset | MORE_FRAGMENTS, frame), cx) {
             return drop(rest);
         }
         offset += (part_len / 8) as u16;
         header = &short[..short_len];
     }
-    send(rest, header, (offset | more, device), cx);
+    send(rest, header, (offset | more, frame), cx);
 }
 
 /// Puts a header in front of a fragment, or of a packet that has its `place` at 0 and is whole, and hands it on; whether there was a buffer for it.
 fn send(
     mut part: Message,
     header: &[u8],
-    (place, device): (u16, u8),
+    (place, frame): (u16, Frame),
     cx: &mut Context<'_>,
 ) -> bool {
     // No more than the packet that it is of.
@@ -333,7 +375,8 @@ fn send(
     front[checksum.clone()].fill(0);
     let sum = Sum::of(front).finish_bytes();
     front[checksum].copy_from_slice(&sum);
-    part.set_device(device);
+    part.set_note(frame);
+    part.set_device(frame.device);
     cx.count(Counted::FragmentsSent.counter(), (place != 0).into());
     cx.down(part);
     true

@@ -116,7 +116,7 @@ fn what_is_right_comes_up_with_its_flow() {
         );
         assert_eq!(
             message.bucket(),
-            flows.classify(&packet).0,
+            flows.classify(&packet, 0).0,
             "{what}: the filter agrees"
         );
     }

@@ -27,6 +27,7 @@ fn stack_that(forwards: bool) -> Stack {
         others: vec![Attachment {
             addresses: vec![(US[1], Some(24))],
             mtu: MTU,
+            mac: None,
         }],
         forwards,
     });
