@@ -1,14 +1,14 @@
 //! The interface: on which devices we are, which addresses are ours, and where a packet goes next ([`route`](crate::route)).
 
 mod error;
+mod ways;
 
 use crate::offload::Offload;
-use crate::route::{MAX_ROUTES, Prefix, Route, Routes};
+use crate::route::{Prefix, Route, Routes};
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::MacAddress;
 use core::cmp::Reverse;
 pub use error::InterfaceError;
-use std::collections::HashMap;
 
 /// What an interface is set to; [`Interface::new`] checks it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -20,8 +20,8 @@ pub struct InterfaceConfig {
     pub mtu: usize,
     /// The station address, on a device that carries Ethernet frames; `None` where it carries bare IP packets.
     pub mac: Option<MacAddress>,
-    /// Where packets for other networks go, at most [`MAX_ROUTES`]. Only where there is a station address. Where there are routes, what none of
-    /// them is for cannot be sent; where there is none, a packet for another network goes to the neighbour that packets of its
+    /// Where packets for other networks go, at most [`MAX_ROUTES`](crate::route::MAX_ROUTES). Gateways only where there is a station address, or several devices. Where there are
+    /// routes, what none of them is for cannot be sent; where there is none, a packet for another network goes to the neighbour that packets of its
     /// destination came from.
     pub routes: Vec<Route>,
     /// The devices beside the first, of which all else here is said.
@@ -179,17 +179,6 @@ impl Interface {
         let primary = hosts.next().ok_or(InterfaceError::NoAddress)?;
         let others = Vec::from_iter(hosts);
         let stands_alone = others.is_empty() && networks.is_empty();
-        let has_network = |device| {
-            networks
-                .iter()
-                .any(|network| usize::from(network.device) == device)
-        };
-        if let Some(bare) = (0..mtus.len())
-            .find(|device| !has_network(*device))
-            .filter(|_| mtus.len() > 1)
-        {
-            return Err(InterfaceError::NoNetworkOn(bare + 1));
-        }
         let mut interface = Interface {
             primary,
             others,
@@ -207,83 +196,6 @@ impl Interface {
         };
         interface.set_routes(&given)?;
         Ok(interface)
-    }
-
-    fn set_routes(&mut self, given: &[Route]) -> Result<(), InterfaceError> {
-        if given.len() > MAX_ROUTES {
-            return Err(InterfaceError::TooManyRoutes(given.len()));
-        }
-        let mut hops = self.connected()?;
-        for route in given {
-            let hop = self.by_way_of(route.gateway)?;
-            self.gateways.push((hop.device, route.gateway));
-            match hops.insert(route.prefix, hop) {
-                None => {}
-                Some(Hop { gateway: None, .. }) => {
-                    return Err(InterfaceError::RouteOnLink(route.prefix));
-                }
-                Some(_) => return Err(InterfaceError::RouteTwice(route.prefix)),
-            }
-        }
-        self.routes = Routes::new(hops);
-        self.is_routed = !given.is_empty() || self.mtus.len() > 1;
-        self.gateways.sort_unstable();
-        self.gateways.dedup();
-        Ok(())
-    }
-
-    /// What is reached without a gateway: our networks, all hosts on each, and, by the first device, all hosts wherever they are, and groups.
-    fn connected(&self) -> Result<HashMap<Prefix, Hop>, InterfaceError> {
-        let first = Hop {
-            gateway: None,
-            source: self.primary,
-            device: 0,
-        };
-        let all = [Prefix::of(u32::MAX, 32), Prefix::of(GROUPS, 4)];
-        let mut hops = HashMap::from(all.map(|prefix| (prefix, first)));
-        // Longer ones first: an address that means all hosts on two of them is the longer one's. Of two addresses on one network the first is the source.
-        let mut networks = Vec::from_iter(&self.networks);
-        networks.sort_by_key(|network| Reverse(network.prefix().bits()));
-        for network in networks {
-            let hop = Hop {
-                gateway: None,
-                source: network.ours,
-                device: network.device,
-            };
-            if hops.entry(network.prefix()).or_insert(hop).device != hop.device {
-                return Err(InterfaceError::NetworkTwice(network.prefix()));
-            }
-            if let Some(all) = network.broadcast() {
-                hops.entry(Prefix::of(all, 32)).or_insert(hop);
-            }
-        }
-        Ok(hops)
-    }
-
-    /// What goes to a gateway.
-    fn by_way_of(&self, gateway: Address) -> Result<Hop, InterfaceError> {
-        self.check_gateway(gateway)?;
-        let network = self.network_of(&gateway);
-        let network = network.ok_or(InterfaceError::GatewayOffLink(gateway))?;
-        Ok(Hop {
-            gateway: Some(gateway),
-            source: network.ours,
-            device: network.device,
-        })
-    }
-
-    fn check_gateway(&self, gateway: Address) -> Result<(), InterfaceError> {
-        if self.mtus.len() == 1 && self.stations[0].is_none() {
-            return Err(InterfaceError::GatewayWithoutLink(gateway));
-        }
-        check_address(gateway, None)?;
-        if self.is_local(&gateway) {
-            return Err(InterfaceError::GatewayIsLocal(gateway));
-        }
-        if self.is_broadcast(&gateway) {
-            return Err(InterfaceError::GatewayOffLink(gateway));
-        }
-        Ok(())
     }
 
     /// The same on a device that does so much of the transports' work, of which UDP and IP do the less ([`Tcp::offloading`](crate::tcp::Tcp::offloading) is
@@ -411,18 +323,23 @@ impl Interface {
         bits(address).is_some_and(|address| self.places.contains(&(device, address)))
     }
 
-    /// Whether `address` is on a network of ours on this device.
+    /// Whether packets for `address` go to itself by this device: it is on a network of ours there, or a route says so.
     pub(crate) fn is_near_on(&self, device: u8, address: &Address) -> bool {
-        bits(address).is_some_and(|address| self.networks_on(device, address).next().is_some())
+        let hop = bits(address).and_then(|address| self.routes.find(address));
+        hop.is_some_and(|hop| hop.device == device && hop.gateway.is_none())
     }
 
     /// The address to ask for `neighbour` from, on this device: ours on a network there that it is on, else the first there, else the first of all.
     pub(crate) fn source_on(&self, device: u8, neighbour: &Address) -> Address {
+        address(self.source_bits_on(device, neighbour))
+    }
+
+    fn source_bits_on(&self, device: u8, neighbour: &Address) -> u32 {
         let near = bits(neighbour).and_then(|near| self.networks_on(device, near).next());
         let mut places = self.places.iter();
         let first = || places.find(|(of, _)| *of == device).map(|(_, ours)| *ours);
         let ours = near.map(|network| network.ours).or_else(first);
-        address(ours.unwrap_or(self.primary))
+        ours.unwrap_or(self.primary)
     }
 
     fn networks_on(&self, device: u8, address: u32) -> impl Iterator<Item = &Network> {
@@ -486,9 +403,6 @@ impl Interface {
         address(hop.map_or(self.primary, |hop| hop.source))
     }
 }
-
-/// The first address of a group of hosts; all have four bits in common (RFC 1112 §4).
-const GROUPS: u32 = 0xe000_0000;
 
 /// The IPv4 address that is this number.
 fn address(bits: u32) -> Address {

@@ -1,6 +1,6 @@
 //! Routes: which neighbour a packet goes to (RFC 1122 §3.3.1, RFC 1812 §5.2.4.3).
 //!
-//! A [`Route`] sends what is for a [`Prefix`] to a gateway. Of all that hold an address the longest decides, whether it is a route
+//! A [`Route`] sends what is for a [`Prefix`] to a gateway, or by a device to whoever it is for. Of all that hold an address the longest decides, whether it is a route
 //! or a network that the interface is on. Routes are given when a stack is made and do not change: the data path reads them without a lock.
 
 use braidnet_wire::address::Address;
@@ -131,13 +131,45 @@ impl FromStr for Prefix {
     }
 }
 
-/// What is for a prefix goes to a gateway.
+/// What is for a prefix goes to a gateway, by a device, or both.
+///
+/// ```
+/// use braidnet_inet::route::Route;
+///
+/// let near = Route::by("10.9.0.0/24".parse()?, 1);
+/// let gateway: std::net::IpAddr = "10.9.0.1".parse()?;
+/// let far = Route::via("10.8.0.0/16".parse()?, gateway.into());
+/// assert_eq!((near.gateway, far.device), (None, None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
     /// Which addresses it is for.
     pub prefix: Prefix,
-    /// The neighbour, on a network of the stack's own.
-    pub gateway: Address,
+    /// The neighbour that it leads to; `None` where each of these addresses is itself a neighbour on the device.
+    pub gateway: Option<Address>,
+    /// By its number, from 0 on; `None` for the device on whose network the gateway is.
+    pub device: Option<u8>,
+}
+
+impl Route {
+    /// To a gateway on a network of the stack's own.
+    pub const fn via(prefix: Prefix, gateway: Address) -> Route {
+        Route {
+            prefix,
+            gateway: Some(gateway),
+            device: None,
+        }
+    }
+
+    /// By the device of this number, from 0 on, to whoever it is for.
+    pub const fn by(prefix: Prefix, device: u8) -> Route {
+        Route {
+            prefix,
+            gateway: None,
+            device: Some(device),
+        }
+    }
 }
 
 /// For each address what the longest of the prefixes that hold it stands for.

@@ -28,10 +28,7 @@ pub(crate) const PEER_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 pub(crate) const MTU: usize = 1500;
 
 pub(crate) fn interface(mac: Option<MacAddress>, gateway: Option<Address>) -> Interface {
-    let default = gateway.map(|gateway| Route {
-        prefix: Prefix::ALL,
-        gateway,
-    });
+    let default = gateway.map(|gateway| Route::via(Prefix::ALL, gateway));
     routed(mac, default.into_iter().collect())
 }
 

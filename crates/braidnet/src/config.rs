@@ -21,8 +21,8 @@ pub struct StackConfig {
     pub further_addresses: Vec<Vec<(IpAddr, Option<u8>)>>,
     /// Where packets for other networks go that no route is for, on a device with link addresses or several devices: the default route.
     pub gateway: Option<IpAddr>,
-    /// Where packets for other networks go, on a device with link addresses or several devices; at most [`MAX_ROUTES`](braidnet_inet::route::MAX_ROUTES). The longest prefix
-    /// decides. Where there are routes, a gateway or several devices, what none is for cannot be sent; without any it goes to the neighbour that packets of its
+    /// Where packets for other networks go: to gateways on a device with link addresses or several devices, by devices on any, which are counted from 0 on, this stack's first; at
+    /// most [`MAX_ROUTES`](braidnet_inet::route::MAX_ROUTES). The longest prefix decides. Where there are routes, a gateway or several devices, what none is for cannot be sent; without any it goes to the neighbour that packets of its
     /// destination came from.
     pub routes: Vec<Route>,
     /// Whether what comes for other hosts is forwarded, on several devices (RFC 1812): off unless it is asked for.
@@ -177,10 +177,9 @@ impl StackConfig {
     }
 
     fn routes(&self) -> impl Iterator<Item = Route> + '_ {
-        let default = self.gateway.map(|gateway| Route {
-            prefix: Prefix::ALL,
-            gateway: gateway.into(),
-        });
+        let default = self
+            .gateway
+            .map(|gateway| Route::via(Prefix::ALL, gateway.into()));
         default.into_iter().chain(self.routes.iter().copied())
     }
 

@@ -24,10 +24,8 @@ fn config() -> StackConfig {
     let mut config = StackConfig::new(OURS[0].into());
     config.addresses = vec![(OURS[0].into(), Some(24))];
     config.further_addresses = vec![vec![(OURS[1].into(), Some(24))]];
-    config.routes = vec![Route {
-        prefix: "10.9.0.0/16".parse().unwrap(),
-        gateway: Address::v4(FAR[1]),
-    }];
+    let beyond = Route::via("10.9.0.0/16".parse().unwrap(), Address::v4(FAR[1]));
+    config.routes = vec![beyond];
     config
 }
 
@@ -128,6 +126,38 @@ fn leave_by_their_routes(
         stack.counters()["ip.fragments_sent"],
         2 * 4008u64.div_ceil(576)
     );
+}
+
+/// Both links have the same network, and ours on the second no address at all: the routes tell them apart.
+#[test]
+fn a_route_names_the_device_where_networks_overlap() {
+    for wires in [
+        [wire(1500, 1), wire(1500, 1)],
+        [ethernet(1500), ethernet(1500)],
+    ] {
+        let [(left, far_left), (right, far_right)] = wires;
+        let addresses = [[10, 1, 0, 1], [10, 1, 0, 200]];
+        let mut config = config();
+        config.further_addresses = vec![vec![]];
+        config.routes = vec![Route::by("10.1.0.128/25".parse().unwrap(), 1)];
+        let mut stack = Stack::new(&config, Several::of(left).and(right)).unwrap();
+        let mut far = [far_left, far_right].into_iter();
+        let [mut one, mut two] = addresses.map(|address| {
+            let mut config = StackConfig::new(address.into());
+            config.addresses = vec![(address.into(), Some(24))];
+            let mut stack = Stack::new(&config, far.next().unwrap()).unwrap();
+            stack.listen(PORT, 16).unwrap();
+            stack
+        });
+        let now = Instant::from_millis(5);
+        for to in addresses {
+            let call = stack.connect((to, PORT).into()).unwrap();
+            settle(&mut [&mut stack, &mut one, &mut two], now);
+            assert_eq!(events(&mut stack), [Event::Connected(call)], "{to:?}");
+            assert_eq!(stack.tuple(call).unwrap().local, Address::v4(OURS[0]));
+        }
+        assert_eq!([&mut one, &mut two].map(|far| events(far).len()), [1, 1]);
+    }
 }
 
 #[test]
@@ -244,16 +274,22 @@ fn devices_that_do_not_go_together_are_refused_with_a_sentence() {
         refused(&config(), Several::of(bare()).and(wire(1500, 2).0)),
         "the device has 2 receive queues, but only 1 processors take from it: ask for 1 at most"
     );
+    let mut nowhere = config();
+    nowhere.routes = vec![Route::by("10.9.0.0/16".parse().unwrap(), 2)];
+    assert_eq!(
+        refused(&nowhere, Several::of(bare()).and(bare())),
+        "the route for 10.9.0.0/16 is by device number 3, and there are not so many"
+    );
     let mut same = config();
     same.further_addresses = vec![vec![([10, 1, 0, 3].into(), Some(24))]];
     assert_eq!(
         refused(&same, Several::of(bare()).and(bare())),
-        "two devices are on the network 10.1.0.0/24: give each a network of its own"
+        "two devices are on the network 10.1.0.0/24: give each a network of its own, or say by a route what the second is for"
     );
     let mut none = config();
     none.further_addresses = vec![vec![]];
     assert_eq!(
         refused(&none, Several::of(bare()).and(bare())),
-        "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, and number 2 has none"
+        "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, or a route that names it, and number 2 has none"
     );
 }

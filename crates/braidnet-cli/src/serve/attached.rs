@@ -9,7 +9,7 @@ use crate::failure::Failure;
 pub struct Attached {
     pub carrier: Carrier,
     pub host: Option<Prefixed>,
-    /// Of the stack: at least one.
+    /// Of the stack: on the first device at least one.
     pub addresses: Vec<Prefixed>,
 }
 
@@ -21,11 +21,6 @@ impl Attached {
         addresses: Vec<Prefixed>,
     ) -> Result<Attached, Failure> {
         let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
-        if addresses.is_empty() {
-            return usage(
-                "give the stack an address: --address ADDRESS, such as --address 10.77.0.2",
-            );
-        }
         if let Some(host) = host {
             if host.prefix.is_none() {
                 return usage(

@@ -146,9 +146,8 @@ impl Carrier {
         Carrier {
             which: further.which.clone(),
             station: further.mac.map(|station| station.0),
-            fallback: further
-                .addresses
-                .first()
+            fallback: (further.addresses.first())
+                .or(settings.address.first())
                 .map_or(MacAddress::ZERO, station_of),
             mtu: further.mtu,
             offload: settings.offload.is_none_or(Switch::is_on),

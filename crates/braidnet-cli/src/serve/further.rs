@@ -11,7 +11,7 @@ pub struct Further {
     pub which: Which,
     /// The host's address there.
     pub host: Option<Prefixed>,
-    /// The stack's: at least one.
+    /// The stack's: none where routes say what the device is for.
     pub addresses: Vec<Prefixed>,
     /// The stack's Ethernet address there.
     pub mac: Option<Station>,
@@ -63,12 +63,6 @@ impl FromStr for Further {
             }
         }
         let which = which.ok_or(FORM)?;
-        if addresses.is_empty() {
-            return Err(format!(
-                "give the stack an address on {}: {FORM}",
-                which.name()
-            ));
-        }
         if host.is_some() && !matches!(which, Which::Named(..)) {
             return Err(format!(
                 "host is for tun and tap: it is not for this side to set addresses of {}",
@@ -140,7 +134,6 @@ mod tests {
             ("bridge=bn1,address=10.78.0.2", "such as"),
             ("tun=,address=10.78.0.2", "such as"),
             ("address=10.78.0.2", "such as"),
-            ("tun=bn1", "an address on bn1"),
             ("tun=bn1,tap=bn2,address=10.78.0.2", "a device beside bn1"),
             (
                 "tun=bn1,address=10.78.0.2,mtu=1400,mtu=1400",

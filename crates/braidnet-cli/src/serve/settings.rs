@@ -70,9 +70,10 @@ pub struct Settings {
     /// Give each device processors of its own to receive by, in place of a queue of each for all
     #[arg(long, num_args = 0, default_missing_value = "true")]
     pub apart: Option<bool>,
-    /// Send what is for this network to this neighbour, on a device that carries Ethernet frames, or with several devices; `default` is for all other networks; may be given several times
+    /// Send what is for this network to this neighbour, on a device that carries Ethernet frames, or with several devices; or, with ip-route's words, such as `10.9.0.0/16 dev bn1` and
+    /// `10.9.0.0/16 via 10.77.0.1 dev bn1`, by the device of this name; `default` is for all other networks; may be given several times
     /// [default: to the neighbour that packets from there come through]
-    #[arg(long, value_name = "PREFIX=GATEWAY")]
+    #[arg(long, value_name = "PREFIX=GATEWAY|PREFIX [via GATEWAY] [dev NAME]")]
     #[serde(deserialize_with = "some")]
     pub route: Vec<Routed>,
     /// Echo (RFC 862) on this port, TCP and UDP
@@ -358,6 +359,11 @@ impl Setup {
         let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
         let first = Carrier::check(&settings)?;
         let own = settings.address.clone();
+        if own.is_empty() {
+            return usage(
+                "give the stack an address: --address ADDRESS, such as --address 10.77.0.2",
+            );
+        }
         let mut devices = vec![Attached::check(first, settings.host, own)?];
         for further in &settings.device {
             let carrier = Carrier::further(further, &settings);
@@ -381,12 +387,12 @@ impl Setup {
             return usage("--dscp takes 0 to 63");
         }
         Ok(Setup {
-            devices,
             is_apart: settings.apart.unwrap_or(false),
             forwards: settings.forward.unwrap_or(false),
             services: offers(&settings)?,
             placing: Placing::check(&settings)?,
-            routes: settings.route.iter().map(|routed| routed.0).collect(),
+            routes: routes(&settings.route, &devices)?,
+            devices,
             batch,
             pcap,
             impair: match (settings.impair, settings.impair_back) {
@@ -406,6 +412,30 @@ impl Setup {
             fast_open: settings.fast_open.unwrap_or_default(),
         })
     }
+}
+
+/// The routes, with the numbers of the devices that they name.
+fn routes(given: &[Routed], devices: &[Attached]) -> Result<Vec<Route>, Failure> {
+    let names: Vec<String> = (devices.iter())
+        .map(|attached| attached.carrier.which.name())
+        .collect();
+    let number = |name: &String| {
+        let found = (0u8..).zip(&names).find(|(_, of)| *of == name);
+        found.map(|(number, _)| number).ok_or_else(|| {
+            let known = names.join(" and ");
+            Failure::Usage(format!(
+                "no route can be by {name}: the stack stands on {known}"
+            ))
+        })
+    };
+    let route = |routed: &Routed| {
+        Ok(Route {
+            prefix: routed.prefix,
+            gateway: routed.gateway.map(Into::into),
+            device: routed.device.as_ref().map(number).transpose()?,
+        })
+    };
+    given.iter().map(route).collect()
 }
 
 /// How many neighbours, and errors in a second, there may be.

@@ -2,7 +2,7 @@
 
 use crate::units;
 use braidnet::device::MacAddress;
-use braidnet::inet::route::{Prefix, PrefixError, Route};
+use braidnet::inet::route::{Prefix, PrefixError};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -82,24 +82,38 @@ impl fmt::Display for Prefixed {
     }
 }
 
-/// A network and the gateway to there: `10.0.0.0/8=10.77.0.1`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Routed(pub Route);
+/// A network and the way to there: `10.0.0.0/8=10.77.0.1`, or with ip-route's words `10.0.0.0/8 via 10.77.0.1 dev bn1`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Routed {
+    pub prefix: Prefix,
+    pub gateway: Option<IpAddr>,
+    /// The name of a device.
+    pub device: Option<String>,
+}
 
 impl FromStr for Routed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Routed, String> {
-        let malformed = || "write a network and the gateway to there, such as 10.0.0.0/8=10.77.0.1 or default=10.77.0.1";
-        let (prefix, gateway) = text.split_once('=').ok_or_else(malformed)?;
-        let gateway: IpAddr = gateway.parse().map_err(|_| malformed())?;
-        let prefix: Prefix = prefix
-            .parse()
-            .map_err(|error: PrefixError| error.to_string())?;
-        Ok(Routed(Route {
-            prefix,
-            gateway: gateway.into(),
-        }))
+        let malformed = "write a network and the way to there, such as 10.0.0.0/8=10.77.0.1, \"10.0.0.0/8 via 10.77.0.1 dev bn1\" or \"default dev bn1\"";
+        let words: Vec<&str> = match text.split_once('=') {
+            Some((prefix, gateway)) => vec![prefix, "via", gateway],
+            None => text.split_whitespace().collect(),
+        };
+        let (prefix, way) = words.split_first().ok_or(malformed)?;
+        let (gateway, device) = match way {
+            ["via", gateway] => (Some(gateway), None),
+            ["dev", device] => (None, Some(device)),
+            ["via", gateway, "dev", device] => (Some(gateway), Some(device)),
+            _ => return Err(malformed.to_owned()),
+        };
+        let gateway = gateway.map(|gateway| gateway.parse().map_err(|_| malformed));
+        let prefix: Result<Prefix, PrefixError> = prefix.parse();
+        Ok(Routed {
+            prefix: prefix.map_err(|error| error.to_string())?,
+            gateway: gateway.transpose()?,
+            device: device.map(|name| (*name).to_owned()),
+        })
     }
 }
 
@@ -196,20 +210,45 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_stands_behind_its_network() {
-        let read = |text: &str| {
-            let Route { prefix, gateway } = text.parse::<Routed>()?.0;
-            Ok::<String, String>(format!("{prefix} by way of {gateway}"))
-        };
-        assert_eq!(
-            read("default=10.77.0.1").unwrap(),
-            "0.0.0.0/0 by way of 10.77.0.1"
-        );
-        assert_eq!(
-            read("10.0.0.0/8=10.77.0.1").unwrap(),
-            "10.0.0.0/8 by way of 10.77.0.1"
-        );
+    fn the_way_stands_behind_its_network() {
+        let rows = [
+            ("default=10.77.0.1", "0.0.0.0/0", Some("10.77.0.1"), None),
+            (
+                "10.0.0.0/8=10.77.0.1",
+                "10.0.0.0/8",
+                Some("10.77.0.1"),
+                None,
+            ),
+            (
+                "10.0.0.0/8 via 10.77.0.1",
+                "10.0.0.0/8",
+                Some("10.77.0.1"),
+                None,
+            ),
+            ("default  dev bn1", "0.0.0.0/0", None, Some("bn1")),
+            (
+                "10.0.0.0/8 via 10.77.0.1 dev bn1",
+                "10.0.0.0/8",
+                Some("10.77.0.1"),
+                Some("bn1"),
+            ),
+        ];
+        for (text, prefix, gateway, device) in rows {
+            let expected = Routed {
+                prefix: prefix.parse().unwrap(),
+                gateway: gateway.map(|gateway| gateway.parse().unwrap()),
+                device: device.map(str::to_owned),
+            };
+            assert_eq!(text.parse::<Routed>(), Ok(expected), "{text}");
+        }
+        let read = |text: &str| text.parse::<Routed>();
         for (text, part) in [
+            ("", "such as"),
+            ("10.0.0.0/8", "such as"),
+            ("10.0.0.0/8 dev", "such as"),
+            ("10.0.0.0/8 dev bn1 via 10.77.0.1", "such as"),
+            ("10.0.0.0/8 via bn1", "such as"),
+            ("10.0.0.1/8 dev bn1", "write 10.0.0.0/8"),
             ("10.77.0.1", "such as"),
             ("default=", "such as"),
             ("=10.77.0.1", "prefix of a network"),

@@ -39,3 +39,43 @@ fn answers_go_to_the_gateway_of_a_route_or_nowhere() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.report.contains("3  ip.no_route"), "{ended:?}");
 }
+
+/// The host's ends of two links are on one network, and the stack has no address on the second: a route tells them apart.
+#[test]
+fn a_route_names_its_device() {
+    for kind in ["tun", "tap"] {
+        let Some(namespace) = Namespace::new("by device") else {
+            return;
+        };
+        let address = format!("{STACK}/24");
+        let ends = [
+            &format!("--{kind}"),
+            "bn0",
+            "--host",
+            HOST,
+            "--address",
+            &address,
+        ];
+        let second = format!("{kind}=bn1");
+        let further = ["--device", &second, "--route", "10.77.0.128/25 dev bn1"];
+        let server = Server::start(&namespace, &[&ends[..], &further].concat());
+        // Where the reverse path is not asked for.
+        namespace.inside(|| {
+            for device in ["all", "bn0", "bn1"] {
+                let path = format!("/proc/sys/net/ipv4/conf/{device}/rp_filter");
+                std::fs::write(path, "0").expect("the namespace's own");
+            }
+        });
+        namespace.ip(&["addr", "add", "10.77.0.200/32", "dev", "bn1"]);
+        namespace.ip(&["link", "set", "bn1", "up"]);
+        // Asked by the first device, it answers by the second.
+        assert_eq!(answered(&namespace, "10.77.0.200", "30"), 3, "{kind}");
+        let bytes = "/sys/class/net/bn1/statistics/rx_packets";
+        let came = namespace.output("cat", &[bytes]);
+        let came = String::from_utf8_lossy(&came.stdout);
+        let came: u64 = came.trim().parse().expect("a number");
+        assert!(came >= 3, "{kind}: {came}");
+        let ended = server.stop(Signal::INT);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+}

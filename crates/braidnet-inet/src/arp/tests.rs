@@ -410,10 +410,7 @@ fn with_a_gateway_all_that_is_far_goes_there() {
 #[test]
 fn the_longest_route_decides_and_without_one_nothing_leaves() {
     let routes = [("192.0.2.0/24", ROUTER), ("192.0.2.0/30", host(253))];
-    let routes = routes.map(|(prefix, gateway)| Route {
-        prefix: prefix.parse().unwrap(),
-        gateway,
-    });
+    let routes = routes.map(|(prefix, gateway)| Route::via(prefix.parse().unwrap(), gateway));
     let mut stack = Stack::new(testing::routed(Some(OUR_MAC), routes.to_vec()));
     stack.inet.ports.bind(PORT).unwrap();
     let near = Address::v4([192, 0, 2, 1]);

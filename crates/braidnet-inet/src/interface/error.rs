@@ -11,9 +11,9 @@ pub enum InterfaceError {
     /// No address at all.
     #[error("an interface needs at least one address")]
     NoAddress,
-    /// No network on one of several devices, by its number from 1 on: nothing could be sent by it.
+    /// Neither a network on one of several devices, by its number from 1 on, nor a route that names it: nothing could be sent by it.
     #[error(
-        "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, and number {0} has none"
+        "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, or a route that names it, and number {0} has none"
     )]
     NoNetworkOn(usize),
     /// More devices than a stack can stand on.
@@ -22,8 +22,10 @@ pub enum InterfaceError {
     /// Forwarding where there is one device.
     #[error("there is nowhere to forward to: the stack stands on one device")]
     NowhereToForward,
-    /// Two devices on one network.
-    #[error("two devices are on the network {0}: give each a network of its own")]
+    /// Two devices on one network, and no route that names the second.
+    #[error(
+        "two devices are on the network {0}: give each a network of its own, or say by a route what the second is for"
+    )]
     NetworkTwice(Prefix),
     /// An IPv6 address.
     #[error("{0} is an IPv6 address, and this stack speaks IPv4 only")]
@@ -57,6 +59,12 @@ pub enum InterfaceError {
     /// More routes than a stack has.
     #[error("a stack has at most {MAX_ROUTES} routes, and {0} are given")]
     TooManyRoutes(usize),
+    /// A route by a device that there is not, by its number from 1 on.
+    #[error("the route for {0} is by device number {1}, and there are not so many")]
+    NoSuchDevice(Prefix, usize),
+    /// A route with neither a gateway nor a device.
+    #[error("the route for {0} leads nowhere: give it a gateway or a device")]
+    RouteToNowhere(Prefix),
     /// Two routes for one prefix.
     #[error("two routes are given for {0}")]
     RouteTwice(Prefix),

@@ -23,10 +23,7 @@ fn config(addresses: &[(&str, Option<u8>)]) -> InterfaceConfig {
 }
 
 fn route((prefix, gateway): &(&str, &str)) -> Route {
-    Route {
-        prefix: prefix.parse().unwrap(),
-        gateway: v4(gateway),
-    }
+    Route::via(prefix.parse().unwrap(), v4(gateway))
 }
 
 #[test]
@@ -326,21 +323,21 @@ fn of_several_devices_the_route_says_which() {
                 others: vec![attachment(&[], 1500)],
                 ..several.clone()
             },
-            "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, and number 2 has none",
+            "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, or a route that names it, and number 2 has none",
         ),
         (
             InterfaceConfig {
                 addresses: config(&[("10.0.0.2", None)]).addresses,
                 ..several.clone()
             },
-            "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, and number 1 has none",
+            "each of several devices needs an address with its network's prefix, such as 10.77.0.2/24, or a route that names it, and number 1 has none",
         ),
         (
             InterfaceConfig {
                 others: vec![attachment(&[("10.0.0.3", Some(24))], 1500)],
                 ..several.clone()
             },
-            "two devices are on the network 10.0.0.0/24: give each a network of its own",
+            "two devices are on the network 10.0.0.0/24: give each a network of its own, or say by a route what the second is for",
         ),
         (
             InterfaceConfig {
@@ -412,4 +409,99 @@ fn each_link_has_its_own_station_gateways_and_addresses() {
     }
     // With routes, or other devices, nobody's station is remembered.
     assert!(!interface.learns());
+}
+
+#[test]
+fn a_route_names_the_device_where_networks_do_not_tell() {
+    let on = |addresses: &[(&str, Option<u8>)]| Attachment {
+        addresses: config(addresses).addresses,
+        mtu: 1500,
+        mac: None,
+    };
+    let by = |prefix: &str, device| Route::by(prefix.parse().unwrap(), device);
+    let via = |prefix: &str, gateway, device| Route {
+        gateway: Some(v4(gateway)),
+        ..by(prefix, device)
+    };
+    // Of one network with the first, without an address, and with one that is on no network.
+    let several = InterfaceConfig {
+        others: vec![
+            on(&[("10.0.0.3", Some(24))]),
+            on(&[]),
+            on(&[("10.5.0.1", None)]),
+        ],
+        routes: vec![
+            by("10.0.0.128/25", 1),
+            by("10.6.0.0/16", 2),
+            via("10.7.0.0/16", "192.0.2.1", 2),
+            via("10.8.0.0/16", "10.0.0.9", 1),
+            by("default", 3),
+        ],
+        ..config(&[("10.0.0.2", Some(24))])
+    };
+    let interface = Interface::new(several.clone()).unwrap();
+    let rows = [
+        ("10.0.0.9", ("10.0.0.9", 0, "10.0.0.2")),
+        ("10.0.0.200", ("10.0.0.200", 1, "10.0.0.3")),
+        ("10.6.1.1", ("10.6.1.1", 2, "10.0.0.2")),
+        ("10.7.1.1", ("192.0.2.1", 2, "10.0.0.2")),
+        ("10.8.1.1", ("10.0.0.9", 1, "10.0.0.3")),
+        ("198.51.100.1", ("198.51.100.1", 3, "10.5.0.1")),
+    ];
+    for (destination, (hop, device, source)) in rows {
+        let destination = v4(destination);
+        let way = Way {
+            hop: v4(hop),
+            device,
+        };
+        assert_eq!(interface.way(destination), Some(way), "{destination}");
+        let found = interface.source_for(&destination);
+        assert_eq!(found, v4(source), "{destination}");
+        let is_direct = way.hop == destination;
+        assert_eq!(interface.is_near_on(device, &destination), is_direct);
+    }
+    assert_eq!(Vec::from_iter(interface.gateways_on(1)), [v4("10.0.0.9")]);
+    assert_eq!(Vec::from_iter(interface.gateways_on(2)), [v4("192.0.2.1")]);
+    // All of the network that two are on may be the second's.
+    let second = InterfaceConfig {
+        others: vec![on(&[("10.0.0.3", Some(24))])],
+        routes: vec![by("10.0.0.0/24", 1)],
+        ..several.clone()
+    };
+    let way = Interface::new(second).unwrap().way(v4("10.0.0.9"));
+    assert_eq!(way.map(|way| way.device), Some(1));
+    let refused = [
+        (
+            vec![by("10.6.0.0/16", 4)],
+            "the route for 10.6.0.0/16 is by device number 5, and there are not so many",
+        ),
+        (
+            vec![Route {
+                device: None,
+                ..by("10.6.0.0/16", 0)
+            }],
+            "the route for 10.6.0.0/16 leads nowhere: give it a gateway or a device",
+        ),
+        (
+            vec![by("10.6.0.0/16", 1), by("10.6.0.0/16", 2)],
+            "two routes are given for 10.6.0.0/16",
+        ),
+        (
+            vec![via("10.0.0.0/24", "10.0.0.9", 1)],
+            "10.0.0.0/24 is a network of the interface itself: what is for it needs no gateway",
+        ),
+    ];
+    for (more, sentence) in refused {
+        let mut config = several.clone();
+        config.routes.extend(more);
+        assert_eq!(Interface::new(config).unwrap_err().to_string(), sentence);
+    }
+    // By one device, no address is beyond it that has a route.
+    let one = InterfaceConfig {
+        mac: None,
+        routes: vec![by("10.6.0.0/16", 0)],
+        ..config(&[("10.0.0.2", None)])
+    };
+    let interface = Interface::new(one).unwrap();
+    assert!(interface.reaches(&v4("10.6.0.1")) && !interface.reaches(&v4("10.7.0.1")));
 }

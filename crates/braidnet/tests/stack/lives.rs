@@ -170,10 +170,8 @@ fn who_is_where_no_route_leads_is_not_called() {
         ("10.77.0.1".parse().unwrap(), Some(24)),
         ("10.78.0.1".parse().unwrap(), Some(24)),
     ];
-    config.routes = vec![Route {
-        prefix: "10.0.0.0/8".parse().unwrap(),
-        gateway: Address::v4([10, 78, 0, 2]),
-    }];
+    let gateway = Address::v4([10, 78, 0, 2]);
+    config.routes = vec![Route::via("10.0.0.0/8".parse().unwrap(), gateway)];
     let mut stack = Stack::new(&config, memory::wire(medium, 16).0).unwrap();
     stack.bind(PORT).unwrap();
     let nowhere = "192.0.2.1:7".parse().unwrap();

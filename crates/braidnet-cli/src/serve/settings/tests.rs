@@ -229,6 +229,19 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "{words}: {failure}"
         );
     }
+    let by = |device: &str| {
+        let text = format!(
+            "tun = 'bn0'\naddress = '10.77.0.2/24'\ndevice = 'tap=bn1'\nroute = ['10.9.0.0/16 dev {device}', '10.8.0.0/16 via 10.77.0.1']"
+        );
+        Setup::check(toml::from_str(&text).unwrap())
+    };
+    let devices = by("bn1").unwrap().routes.into_iter();
+    let devices: Vec<Option<u8>> = devices.map(|route| route.device).collect();
+    assert_eq!(devices, [Some(1), None]);
+    assert_eq!(
+        by("bn2").unwrap_err().to_string(),
+        "no route can be by bn2: the stack stands on bn0 and bn1"
+    );
     let port: Settings = toml::from_str("tun = 'bn0'\naddress = '10.77.0.2'\necho = 0").unwrap();
     assert!(
         Setup::check(port)

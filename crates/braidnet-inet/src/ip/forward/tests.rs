@@ -20,10 +20,7 @@ fn stack_that(forwards: bool) -> Stack {
         addresses: vec![(US[0], Some(24))],
         mtu: 1500,
         mac: None,
-        routes: vec![Route {
-            prefix: "10.9.0.0/16".parse().unwrap(),
-            gateway: RIGHT,
-        }],
+        routes: vec![Route::via("10.9.0.0/16".parse().unwrap(), RIGHT)],
         others: vec![Attachment {
             addresses: vec![(US[1], Some(24))],
             mtu: MTU,
