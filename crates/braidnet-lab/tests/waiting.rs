@@ -1,22 +1,25 @@
 //! Who waits for a socket, on threads each step of which a seed puts in its place (`--cfg shuttle`, `cargo run -p xtask -- schedules`).
 //!
-//! Two hosts, each turned by a thread of its own, and threads that use their sockets by verbs that block: one that accepts and echoes, one that asks and waits for
+//! Two hosts, each turned by a thread of its own, or driven by a task that a thread carries, and threads that use their sockets by verbs that block: one that accepts and echoes, one that asks and waits for
 //! the answer, again and again, and two of which one writes and one reads on the same connection, with buffers that are small, so that both wait. Whoever waits for an
 //! answer waits for the last change that is to come: a wake-up that is lost leaves all asleep, which the scheduler tells. Beside them waiters come and go that
 //! nobody hears of again.
 #![cfg(shuttle)]
 
-use braidnet::StackConfig;
 use braidnet::device::{Capabilities, memory};
-use braidnet::net::Host;
+use braidnet::net::{Driver, Host};
 use braidnet::socket::{How, Readiness, Shared, Socket, SocketError, Sockets, Waiter};
+use braidnet::{Instant, StackConfig};
 use braidnet_process::{Idle, RunningConfig, Suspended};
+use braidnet_stream::Next;
 use braidnet_sync::clock::Clock;
 use braidnet_sync::group::{Placement, ThreadGroup};
+use braidnet_sync::parker::{Parker, Unparker};
+use braidnet_sync::primitives::{AtomicBool, Ordering};
 use braidnet_sync::schedules::{Draw, run, seeds};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Steps of a run that goes round in circles.
 const ENDLESS: usize = 20_000_000;
@@ -180,6 +183,70 @@ fn hosts_and_applications() {
         processor.wake_with(waker.clone());
     }
     let running = suspended.start(vec![calls, answers]);
+    applications_talk(&client, &server);
+    running.stop().expect("no panic");
+    let took = Clock::shared().now_nanos() - begun;
+    assert!(took < PATIENCE_NANOS, "it went on by a timer: {took} ns");
+}
+
+/// What a runtime keeps for a task that drives a host: whether its waker was called since it was polled.
+struct Due {
+    is_due: AtomicBool,
+    unparker: Unparker,
+}
+
+impl Wake for Due {
+    fn wake(self: Arc<Self>) {
+        self.is_due.store(true, Ordering::Release);
+        self.unparker.unpark();
+    }
+}
+
+/// Carries that task until nobody has the host any more.
+fn drives(mut driver: Driver) {
+    let mut parker = Parker::new();
+    let due = Arc::new(Due {
+        is_due: AtomicBool::new(false),
+        unparker: parker.unparker(),
+    });
+    let waker = Waker::from(due.clone());
+    loop {
+        let now = Instant::from_nanos(Clock::shared().now_nanos());
+        let left = match driver.turn(now, &waker) {
+            None => return,
+            Some(Next::Again) => continue,
+            Some(Next::At(at)) => Some(at.since(now)),
+            Some(Next::Idle) => None,
+        };
+        let announced = parker.announce();
+        if due.is_due.swap(false, Ordering::Acquire) {
+            announced.cancel();
+            continue;
+        }
+        match left {
+            Some(left) => announced.park_timeout(left),
+            None => announced.park(),
+        };
+    }
+}
+
+/// The same, driven by tasks that end with the last handles.
+fn driven_hosts_and_applications() {
+    let begun = Clock::shared().now_nanos();
+    let (here, there) = memory::wire(Capabilities::ip(1500), 64);
+    let (client, calls) = Host::driven(&config("10.0.0.1"), here).expect("a host");
+    let (server, answers) = Host::driven(&config("10.0.0.2"), there).expect("a host");
+    let drivers = [calls, answers].map(|driver| -> Application { Box::new(|| drives(driver)) });
+    let driving = on_threads("driver", drivers.into());
+    applications_talk(&client, &server);
+    let took = Clock::shared().now_nanos() - begun;
+    assert!(took < PATIENCE_NANOS, "it went on by a timer: {took} ns");
+    drop((client, server));
+    joined(driving);
+}
+
+/// Some ask and some stream, until all have ended.
+fn applications_talk(client: &Host, server: &Host) {
     let answering = server.shared().clone();
     let listener = answering.with(|sockets| {
         let listener = sockets.socket()?;
@@ -193,9 +260,6 @@ fn hosts_and_applications() {
     asks(client.shared());
     streams(client.shared());
     joined(echo);
-    running.stop().expect("no panic");
-    let took = Clock::shared().now_nanos() - begun;
-    assert!(took < PATIENCE_NANOS, "it went on by a timer: {took} ns");
 }
 
 #[test]
@@ -203,6 +267,15 @@ fn nobody_is_forgotten() {
     for seed in seeds(SEEDS) {
         for draw in Draw::ALL {
             run(draw, seed, ENDLESS, hosts_and_applications);
+        }
+    }
+}
+
+#[test]
+fn nobody_is_forgotten_by_a_driver() {
+    for seed in seeds(SEEDS) {
+        for draw in Draw::ALL {
+            run(draw, seed, ENDLESS, driven_hosts_and_applications);
         }
     }
 }

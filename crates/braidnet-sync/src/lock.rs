@@ -22,6 +22,7 @@
 
 mod adaptive;
 mod condition;
+mod guarded;
 mod mcs;
 mod read_write;
 mod tas;
@@ -54,6 +55,7 @@ mod model;
 
 pub use adaptive::Adaptive;
 pub use condition::Condition;
+pub(crate) use guarded::Guarded;
 pub use mcs::Mcs;
 pub use read_write::ReadWrite;
 pub use tas::TestAndSet;

@@ -7,7 +7,8 @@
 //! wakes it.*
 //!
 //! The word is `AWAKE`, `ANNOUNCED`, or asleep: `ON_WORD` on the word itself, `ON_EVENT` on an event descriptor beside
-//! a device's, `ON_ROSTER` where what sleeps is no thread but a task, which a [roster](crate::roster) queues.
+//! a device's, `ON_ROSTER` where what sleeps is no thread but a task, which a [roster](crate::roster) queues, `ON_WAKER` where it is a task of a
+//! runtime's, which has left its waker.
 //!
 //! - The parker *announces* (stores `ANNOUNCED`), issues a sequentially consistent fence, and **looks once more** at all its
 //!   queues. If there is work it cancels. If not, it *sleeps*: compare-and-swap from `ANNOUNCED` to asleep, which fails if
@@ -24,24 +25,30 @@
 //! the queue that it then reads, and the swap is an acquire and release anyway.
 
 use core::fmt;
+use core::task::Waker;
 use core::time::Duration;
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crossbeam_utils::CachePadded;
 
+use crate::lock::Guarded;
 use crate::primitives::{Arc, AtomicU64, Deadline, Futex, Ordering, Waited, fence};
 use crate::roster::Roster;
 
 mod task;
+mod waker;
 
 pub use task::TaskParker;
+pub use waker::WakerParker;
 
 const AWAKE: u32 = 0;
 const ANNOUNCED: u32 = 1;
 const ON_WORD: u32 = 2;
 /// A task: nobody's to wake, but to be queued.
 const ON_ROSTER: u32 = 4;
+/// A task of a runtime's, whose waker is left.
+const ON_WAKER: u32 = 5;
 #[cfg(not(loom))]
 const ON_EVENT: u32 = 3;
 
@@ -53,6 +60,8 @@ struct Shared {
     event: Option<OwnedFd>,
     /// The task that this is the word of.
     roster: Option<(Arc<Roster>, u32)>,
+    /// What wakes the task that this is the word of.
+    waker: Option<Guarded<Option<Waker>>>,
 }
 
 impl Shared {
@@ -63,6 +72,7 @@ impl Shared {
             #[cfg(not(loom))]
             event: None,
             roster: None,
+            waker: None,
         }
     }
 }
@@ -376,6 +386,7 @@ impl Unparker {
                 let roster = self.shared.roster.as_ref();
                 roster.is_some_and(|(roster, task)| roster.queue(*task))
             }
+            ON_WAKER => self.shared.call_waker(),
             _ => false,
         };
         if asleep {

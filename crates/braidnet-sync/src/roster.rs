@@ -28,9 +28,9 @@ use std::collections::VecDeque;
 
 use crossbeam_utils::CachePadded;
 
-use crate::lock::Adaptive;
+use crate::lock::Guarded;
 use crate::parker::{TaskParker, Unparker};
-use crate::primitives::{Arc, AtomicUsize, Ordering, UnsafeCell};
+use crate::primitives::{Arc, AtomicUsize, Ordering};
 
 /// Whose turn is next, of tasks that some threads carry.
 ///
@@ -48,9 +48,7 @@ use crate::primitives::{Arc, AtomicUsize, Ordering, UnsafeCell};
 /// assert_eq!(roster.next(), Some(0));
 /// ```
 pub struct Roster {
-    lock: CachePadded<Adaptive>,
-    /// The lock's.
-    lists: UnsafeCell<Lists>,
+    lists: CachePadded<Guarded<Lists>>,
     /// How many are queued, for a look without the lock.
     queued: AtomicUsize,
     carriers: Vec<Unparker>,
@@ -62,11 +60,6 @@ struct Lists {
     idle: Vec<usize>,
 }
 
-// SAFETY: the lists are touched under the lock only, one thread at a time.
-unsafe impl Sync for Roster {}
-// SAFETY: nothing in it belongs to a thread; the cell's content is `Send`.
-unsafe impl Send for Roster {}
-
 impl Roster {
     /// A roster of `tasks` tasks, all queued in the order of their numbers, for carriers whom these wake. Of each task it gives what its
     /// carrier parks it with.
@@ -76,8 +69,7 @@ impl Roster {
             idle: Vec::with_capacity(carriers.len()),
         };
         let roster = Arc::new(Roster {
-            lock: CachePadded::new(Adaptive::new()),
-            lists: UnsafeCell::new(lists),
+            lists: CachePadded::new(Guarded::new(lists)),
             queued: AtomicUsize::new(tasks as usize),
             carriers,
         });
@@ -159,21 +151,7 @@ impl Roster {
     }
 
     fn with<R>(&self, work: impl FnOnce(&mut Lists) -> R) -> R {
-        /// Gives the lock back, also if the work panics.
-        struct Held<'a>(&'a Adaptive);
-
-        impl Drop for Held<'_> {
-            fn drop(&mut self) {
-                // SAFETY: it was taken by whoever made this.
-                unsafe { self.0.unlock() };
-            }
-        }
-
-        self.lock.lock();
-        let _held = Held(&self.lock);
-        self.lists.with_mut(|lists| {
-            // SAFETY: the lock is held until the end of this function, and the reference does not outlive it.
-            let lists = unsafe { &mut *lists };
+        self.lists.with(|lists| {
             let result = work(lists);
             self.queued.store(lists.queue.len(), Ordering::Relaxed);
             result

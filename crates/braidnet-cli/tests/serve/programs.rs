@@ -30,6 +30,11 @@ impl Program {
         (program, said)
     }
 
+    /// What the system calls its process.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Waits for its end; whether that was a success.
     pub fn succeeds(mut self) -> bool {
         self.0.wait().expect("it is ours").success()

@@ -7,6 +7,8 @@
 //! [`StackConfig::batch`] packets, and what came of them. What they ask for waits for the next turn. Only where the processor sleeps, or is about to, the first
 //! of them wakes it, by one system call; [`Shared::rest`] has the protocol.
 //!
+//! Or a [`Driver`](super::Driver), carried by a task of a runtime; or whoever has asked for it ([`Host::turned`]). [Which to choose](super#who-turns-it).
+//!
 //! # How it ends
 //!
 //! Handles and sockets hold on to the host, the processor to the sockets alone. The last to go waits until peers have
@@ -31,18 +33,15 @@ use core::task::Waker;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::task::Wake;
 use std::thread;
 
 /// How long the last handle waits for peers to acknowledge what was sent.
-const CLOSING_FOR: Duration = Duration::from_secs(2);
+pub(super) const CLOSING_FOR: Duration = Duration::from_secs(2);
 
-/// How often it looks whether they have.
-const LOOK: Duration = Duration::from_millis(1);
-
-/// A stack with sockets on a device, turned by a thread of its own, or by whoever [asked for that](Host::turned). Cheap to clone: a clone is another handle on
-/// the same host.
+/// A stack with sockets on a device, turned by a thread of its own, by a [task](Host::driven), or by whoever [asked for that](Host::turned). Cheap to clone: a
+/// clone is another handle on the same host.
 ///
 /// With the last handle and the last of its sockets it goes. Whoever drops that waits, two seconds at most, until peers have
 /// acknowledged what was sent and its end; what is left then is lost, and its peers find out by themselves. Connections that have nothing on its way are not
@@ -55,7 +54,7 @@ pub struct Host {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(super) struct Inner {
     shared: Arc<Shared>,
     /// None where somebody else turns it.
     running: Option<Running<HostProcessor>>,
@@ -95,7 +94,7 @@ impl Host {
         })
     }
 
-    /// The same without a thread, for whoever turns it himself: a simulation, or a runtime's task. Nothing happens between turns.
+    /// The same without a thread, for whoever turns it himself, as a simulation does. Nothing happens between turns.
     ///
     /// # Errors
     /// If the configuration makes no sense, or the device cannot be opened.
@@ -112,6 +111,11 @@ impl Host {
             inner: Arc::new(inner),
         };
         Ok((host, processor))
+    }
+
+    /// What is gone with the last handle and the last socket.
+    pub(super) fn downgrade(&self) -> Weak<Inner> {
+        Arc::downgrade(&self.inner)
     }
 
     /// Its sockets, by the verbs of POSIX. Those that are opened there are for their owner to close.
@@ -147,7 +151,8 @@ impl Host {
 impl Drop for Inner {
     fn drop(&mut self) {
         let Some(running) = self.running.take() else {
-            return;
+            // Whoever drives it may have been waiting for that.
+            return self.shared.with(Sockets::ask_for_turn);
         };
         // A waker that had the last handle, called by the very processor: it cannot wait for itself.
         let is_processor = IS_PROCESSOR.get();
@@ -173,12 +178,8 @@ impl Drop for Inner {
 
 /// Waits until peers have acknowledged what was sent, within bounds, and for the processor to end.
 fn end(running: Running<HostProcessor>, shared: &Shared) {
-    let until = std::time::Instant::now() + CLOSING_FOR;
-    while !running.has_finished_one()
-        && shared.with(Sockets::is_sending)
-        && std::time::Instant::now() < until
-    {
-        thread::sleep(LOOK);
+    if !running.has_finished_one() {
+        shared.wait_until_sent(CLOSING_FOR);
     }
 }
 
@@ -223,7 +224,7 @@ impl Drop for AsProcessor {
 /// Before sleeping, ask [`has_work`](Processor::has_work) once more, or, with a task's waker, [`Shared::rest`]; sleep on
 /// [`fd`](Processor::fd), or [wake with](HostProcessor::wake_with) an unparker.
 pub struct HostProcessor {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// The device's, as that is behind the lock.
     fd: Option<OwnedFd>,
     /// Nothing arrives any more, or nobody would look at it.

@@ -30,12 +30,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Who turns it
+//!
+//! | a host that is made by | is turned by | choose it |
+//! |---|---|---|
+//! | [`Host::start`] | a thread of its own, which polls for a moment before it sleeps ([`Idle`](crate::process::Idle)) | where there is a processor for it: it works while the application does, and whoever blocks, or computes for long, holds up no connection |
+//! | [`Host::driven`] | a task, between other tasks of a runtime (`tokio::drive`) | where application and stack have one processor: no switch between threads, nothing crosses from cache to cache. Tasks that do not give way hold up the stack, and a verb that blocks on the runtime's only thread waits for ever |
+//! | [`Host::turned`] | the caller, when and at what time it likes | for simulations, and loops of one's own |
+//!
 //! Event loops wait for descriptors: [`TcpStream::readable_fd`] and [`TcpStream::writable_fd`], the same of [`UdpSocket`], and
 //! [`TcpListener::readable_fd`]. With the feature `mio`, all three are sources of its events.
 //!
 //! What it refuses: IPv6, as long as the stack has none (`Unsupported`), and connections of a host with itself (`AddrNotAvailable`): it has no loopback.
 
 mod datagrams;
+mod driver;
 mod event;
 pub(crate) mod handle;
 mod host;
@@ -45,6 +54,7 @@ mod mio;
 pub(crate) mod stream;
 
 pub use datagrams::UdpSocket;
+pub use driver::Driver;
 pub use host::{Host, HostProcessor};
 pub use listener::{Incoming, TcpListener};
 pub use stream::TcpStream;

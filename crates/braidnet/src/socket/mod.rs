@@ -42,6 +42,7 @@ use core::net::SocketAddr;
 use options::Options;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use table::{Entry, Role, Table};
+use waiting::RETRY;
 
 /// How long a corked socket holds back what does not fill a segment, as Linux does.
 const CORKED_FOR: Duration = Duration::from_millis(200);
@@ -181,6 +182,17 @@ impl Sockets {
     /// Whether something that was asked for since the last turn waits for the next: whoever turns them should not sleep.
     pub fn has_work(&self) -> bool {
         self.wants_turn || self.stack.has_work()
+    }
+
+    /// Whoever turns them does so once more, though nothing else asks for it.
+    pub(crate) fn ask_for_turn(&mut self) {
+        self.wants_turn = true;
+    }
+
+    /// Until when packets that have come may wait for memory, and nothing would tell whoever sleeps; `None` if there is enough.
+    pub(crate) fn short_until(&mut self) -> Option<Instant> {
+        let is_short = !self.table.is_down() && self.stack.is_short_of_memory();
+        is_short.then(|| self.now + RETRY)
     }
 
     /// Whoever turns them is about to sleep. Whether anything that arrives will be looked at.

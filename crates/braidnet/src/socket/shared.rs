@@ -67,6 +67,21 @@ struct State {
     waiting: Waiting,
     /// Wakes who turns them, while he sleeps.
     driver: Option<Waker>,
+    /// Wakes who [waits](Shared::wait_until_sent) for peers to have all, if anybody does.
+    ends: Option<Waker>,
+}
+
+impl State {
+    /// Who is to be woken besides those who wait for sockets: whoever turns them, and who waits for the end.
+    fn take_others(&mut self) -> [Option<Waker>; 2] {
+        let driver = match self.sockets.has_work() {
+            true => self.driver.take(),
+            false => None,
+        };
+        let is_end = self.ends.is_some() && !self.sockets.is_sending();
+        let ends = if is_end { self.ends.take() } else { None };
+        [driver, ends]
+    }
 }
 
 impl Shared {
@@ -76,6 +91,7 @@ impl Shared {
             sockets,
             waiting: Waiting::default(),
             driver: None,
+            ends: None,
         };
         Shared {
             state: Lock::new(LockKind::Adaptive, LockClass::Socket, state),
@@ -289,6 +305,26 @@ impl Shared {
         }
     }
 
+    /// Sleeps until peers have acknowledged all that was sent, the ends of data included, or the sockets are down; `at_most` so long, on the system's clock.
+    pub(crate) fn wait_until_sent(&self, at_most: Duration) {
+        let deadline = std::time::Instant::now().checked_add(at_most);
+        Sleeper::of_this_thread(|sleeper| {
+            loop {
+                let waker = sleeper.waker();
+                let (is_sending, before) = self.state.with(|state| {
+                    let is_sending = state.sockets.is_sending();
+                    let ends = is_sending.then_some(waker);
+                    (is_sending, core::mem::replace(&mut state.ends, ends))
+                });
+                // Outside the lock.
+                drop(before);
+                if !is_sending || !sleeper.sleep(deadline) {
+                    return;
+                }
+            }
+        });
+    }
+
     /// The sockets.
     pub fn into_inner(self) -> Sockets {
         self.state.into_inner().sockets
@@ -296,7 +332,7 @@ impl Shared {
 
     /// A visit to the lock, after which those are woken who wait for what has changed in it.
     pub(super) fn visit<R>(&self, work: impl FnOnce(&mut Sockets, &mut Waiting) -> R) -> R {
-        let (mut woken, mut driver) = (Woken::new(), None);
+        let (mut woken, mut others) = (Woken::new(), [None, None]);
         let outcome = self.state.with(|state| {
             let work = || work(&mut state.sockets, &mut state.waiting);
             let outcome = catch_unwind(AssertUnwindSafe(work));
@@ -304,9 +340,7 @@ impl Shared {
                 state.sockets.go_down();
             }
             state.waiting.look_through(&mut state.sockets);
-            if state.sockets.has_work() {
-                driver = state.driver.take();
-            }
+            others = state.take_others();
             state.waiting.take_due(&mut woken);
             outcome
         });
@@ -317,7 +351,7 @@ impl Shared {
                 panicked.get_or_insert(panic);
             }
         };
-        driver.into_iter().for_each(&mut call);
+        others.into_iter().flatten().for_each(&mut call);
         while woken.is_full() {
             woken.drain(..).for_each(&mut call);
             self.state.with(|state| state.waiting.take_due(&mut woken));

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) type Woken = ArrayVec<Waker, 16>;
 
 /// After how long those try again who wait for memory, as the stack below does.
-const RETRY: Duration = Duration::from_millis(20);
+pub(super) const RETRY: Duration = Duration::from_millis(20);
 
 /// All who wait.
 #[derive(Default)]

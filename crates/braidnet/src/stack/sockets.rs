@@ -5,6 +5,7 @@ use crate::endpoint::Phase;
 use crate::error::{CloseReason, ReceiveError};
 use crate::event::Event;
 use braidnet_inet::tcp::ListenError;
+use braidnet_message::Scarcity;
 use braidnet_stream::{Control, Verb};
 use braidnet_sync::parker::Unparker;
 use braidnet_tcp::{Config, Setting, State, TcpInfo};
@@ -56,6 +57,11 @@ impl Stack {
     /// Whether a packet waits, as far as that can be told without a system call.
     pub(crate) fn has_waiting(&self) -> bool {
         self.device.receiver.has_waiting()
+    }
+
+    /// Whether memory is short: what has arrived may wait for some.
+    pub(crate) fn is_short_of_memory(&mut self) -> bool {
+        self.cluster.pool().scarcity() != Scarcity::Ample
     }
 
     /// What becomes readable when a packet arrives.

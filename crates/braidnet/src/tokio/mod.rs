@@ -2,7 +2,7 @@
 //!
 //! [`TcpListener`], [`TcpStream`] and [`UdpSocket`] have the names and meanings that they have in `tokio::net`; what tokio takes from the system,
 //! these take from the [`Host`] that they are given. They work on a runtime of any flavour, and need none of its drivers: a socket wakes its
-//! task itself. The host is turned by [a thread of its own](Host::start).
+//! task itself. The host is turned by [a thread of its own](Host::start), or [driven](drive) by a task on the runtime's; [when to choose which](crate::net#who-turns-it).
 //!
 //! ```
 //! use braidnet::device::{memory, Capabilities};
@@ -47,6 +47,7 @@
 //! lets others go on from time to time ([`tokio::task::coop`]).
 
 mod datagrams;
+mod driving;
 mod listener;
 mod split;
 mod stream;
@@ -54,6 +55,7 @@ mod stream;
 mod tests;
 
 pub use datagrams::UdpSocket;
+pub use driving::drive;
 pub use listener::TcpListener;
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use stream::TcpStream;

@@ -1,5 +1,6 @@
 //! Sockets on runtimes, and futures that are dropped wherever they wait.
 
+mod driven;
 mod dropped;
 
 use super::{OwnedReadHalf, TcpListener, TcpStream, UdpSocket};
