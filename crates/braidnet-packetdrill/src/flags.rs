@@ -4,7 +4,7 @@
 //! asks for is what this one begins with. What some of them set besides, flags of the same names do.
 
 use braidnet::StackConfig;
-use braidnet::tcp::{Config, CongestionControl, EcnMode, FastOpen};
+use braidnet::tcp::{Config, CongestionControl, EcnMode, FastOpen, SharedKeys};
 use core::time::Duration;
 use std::net::IpAddr;
 
@@ -14,6 +14,7 @@ pub(crate) struct Flags {
     pub(crate) local: IpAddr,
     pub(crate) mtu: usize,
     tcp: Config,
+    fast_open_keys: Option<SharedKeys>,
 }
 
 impl Flags {
@@ -26,6 +27,7 @@ impl Flags {
             local: IpAddr::from([192, 168, 0, 1]),
             mtu: 1500,
             tcp: as_scripts_want(),
+            fast_open_keys: SCRIPTS_KEY.parse().ok(),
         };
         for word in text.split(',').filter(|word| !word.is_empty()) {
             flags
@@ -62,6 +64,17 @@ impl Flags {
                 (tcp.receive_buffer_bytes, tcp.receive_buffer_max_bytes) = sizes(value)?;
             }
             "tcp_wmem" => (tcp.send_buffer_bytes, tcp.send_buffer_max_bytes) = sizes(value)?,
+            "tcp_fastopen" => {
+                let bits = number(value)?;
+                tcp.fast_open = match bits & FAST_OPEN_CLIENT {
+                    0 => FastOpen::Off,
+                    _ => FastOpen::Connect,
+                };
+                let all_listen = FAST_OPEN_SERVER | FAST_OPEN_WITHOUT_OPTION;
+                tcp.fast_open = tcp.fast_open.listening(bits & all_listen == all_listen);
+                tcp.fast_open_without_cookie = bits & FAST_OPEN_WITHOUT_COOKIE != 0;
+            }
+            "tcp_fastopen_key" => self.fast_open_keys = Some(value.parse().ok()?),
             "tcp_rto_max_ms" => tcp.max_rto = Duration::from_millis(value.parse().ok()?),
             _ => return None,
         }
@@ -74,6 +87,7 @@ impl Flags {
         config.buckets = 2;
         config.memory_bytes = 64 << 20;
         config.tcp = self.tcp;
+        config.fast_opening.shared_keys = self.fast_open_keys;
         config
     }
 }
@@ -93,6 +107,23 @@ fn as_scripts_want() -> Config {
         push_pairs: true,
         syn_retransmissions: 5,
         ..Config::default()
+    }
+}
+
+/// Under which Linux makes its cookies once `defaults.sh` has run.
+const SCRIPTS_KEY: &str = "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4";
+
+/// Bits of `tcp_fastopen`: connections that are opened, those that are taken, without a cookie, and by every listener.
+const FAST_OPEN_CLIENT: u32 = 1;
+const FAST_OPEN_SERVER: u32 = 2;
+const FAST_OPEN_WITHOUT_COOKIE: u32 = 0x200;
+const FAST_OPEN_WITHOUT_OPTION: u32 = 0x400;
+
+/// A number, in hexadecimal digits behind `0x`.
+fn number(value: &str) -> Option<u32> {
+    match value.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => value.parse().ok(),
     }
 }
 
@@ -133,6 +164,14 @@ mod tests {
         assert_eq!(tcp.receive_buffer_bytes, 131_072);
         assert_eq!(tcp.receive_buffer_max_bytes, 32 << 20);
         assert_eq!(Flags::parse("").unwrap().stack().tcp, as_scripts_want());
+        let opens = |text: &str| {
+            let tcp = Flags::parse(text).unwrap().stack().tcp;
+            (tcp.fast_open, tcp.fast_open_without_cookie)
+        };
+        assert_eq!(opens("tcp_fastopen=0x207"), (FastOpen::Connect, true));
+        assert_eq!(opens("tcp_fastopen=1030"), (FastOpen::Listen, false));
+        let keys = Flags::parse("tcp_fastopen_key=1-2-3-4").unwrap().stack();
+        assert_eq!(keys.fast_opening.shared_keys, "1-2-3-4".parse().ok());
         for wrong in [
             "local",
             "local=home",
@@ -140,6 +179,8 @@ mod tests {
             "colour=red",
             "tcp_sack=2",
             "tcp_rmem=1 2",
+            "tcp_fastopen=0xg",
+            "tcp_fastopen_key=1-2",
         ] {
             assert!(Flags::parse(wrong).unwrap_err().contains(wrong));
         }

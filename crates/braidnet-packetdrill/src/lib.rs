@@ -18,7 +18,8 @@
 //!
 //! Without more, the stack is set as the shell command sets Linux that scripts begin with (`defaults.sh`), which never gets here. Where a
 //! script sets more, flags of the same names do: `tcp_timestamps`, `tcp_sack` and `tcp_window_scaling` (0, 1), `tcp_ecn` (0, 1, 2),
-//! `tcp_congestion_control` (`reno`, `cubic`, `bbr`), `tcp_rmem` and `tcp_wmem` (three numbers), `tcp_rto_max_ms`.
+//! `tcp_congestion_control` (`reno`, `cubic`, `bbr`), `tcp_rmem` and `tcp_wmem` (three numbers), `tcp_rto_max_ms`,
+//! `tcp_fastopen` (its bits 1, 2, 0x200 and 0x400), `tcp_fastopen_key`.
 //!
 //! # As Linux does
 //!

@@ -71,6 +71,7 @@ pub(crate) fn set(
             SocketOption::DifferentiatedServices((number >> 2 & 0x3f) as u8)
         }
         OptionName::FastOpen => SocketOption::FastOpen(least(0)?),
+        OptionName::FastOpenWithoutCookie => SocketOption::FastOpenWithoutCookie(is_on),
         OptionName::FastOpenConnect if !(0..=1).contains(&number) => {
             return Err(Errno(libc::EINVAL));
         }
@@ -103,6 +104,7 @@ pub(crate) fn get(
         | SocketOption::Cork(on)
         | SocketOption::KeepAlive(on)
         | SocketOption::Broadcast(on)
+        | SocketOption::FastOpenWithoutCookie(on)
         | SocketOption::FastOpenConnect(on) => i32::from(on),
         SocketOption::MaximumSegment(bytes) => i32::from(bytes),
         // As Linux does, which takes as much again for its own records.

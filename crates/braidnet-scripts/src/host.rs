@@ -107,6 +107,8 @@ pub enum Choice {
     /// How many connections of a listener may be open by data on their SYN and not have ended their handshake. Linux has it for every listener
     /// here, and as many as its backlog.
     FastOpen(u32),
+    /// A listener takes data on a SYN without a cookie, too.
+    FastOpenWithoutCookie,
 }
 
 /// What a call answers.
@@ -151,6 +153,9 @@ pub mod calls {
     }
     pub fn fast_open(pending: u32) -> Call {
         Call::Set(Choice::FastOpen(pending))
+    }
+    pub fn fast_open_without_cookie() -> Call {
+        Call::Set(Choice::FastOpenWithoutCookie)
     }
     pub fn accept() -> Call {
         Call::Accept

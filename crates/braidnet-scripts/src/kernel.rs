@@ -354,8 +354,10 @@ fn set(socket: &OwnedFd, choice: Choice) -> Result<(), Errno> {
         Choice::UserTimeout(millis) => sockopt::set_tcp_user_timeout(socket, millis),
         Choice::TimeToLive(hops) => sockopt::set_ip_ttl(socket, hops.into()),
         Choice::DifferentiatedServices(point) => sockopt::set_ip_tos(socket, point << 2),
-        // One is said for routes, the other for a whole host.
-        Choice::Ecn | Choice::AccurateEcn | Choice::FastOpen(_) => Err(Errno::NOPROTOOPT),
+        // Some are said for routes, the others for a whole host.
+        Choice::Ecn | Choice::AccurateEcn | Choice::FastOpen(_) | Choice::FastOpenWithoutCookie => {
+            Err(Errno::NOPROTOOPT)
+        }
         // Linux doubles what it is given, and announces half of that.
         Choice::ReceiveBuffer(bytes) => {
             sockopt::set_socket_recv_buffer_size(socket, bytes as usize)

@@ -189,6 +189,7 @@ fn options(choice: Choice) -> Vec<SocketOption> {
         Choice::Ecn => vec![SocketOption::Ecn(EcnMode::On)],
         Choice::AccurateEcn => vec![SocketOption::Ecn(EcnMode::Accurate)],
         Choice::FastOpen(pending) => vec![SocketOption::FastOpen(pending)],
+        Choice::FastOpenWithoutCookie => vec![SocketOption::FastOpenWithoutCookie(true)],
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Config {
     /// Most connections of one listener that data have opened before their handshake was over, and whose handshake still is not
     /// (PendingFastOpenRequests of RFC 7413 §4.2, §5.1); one more opens as others do.
     pub fast_open_pending: u32,
+    /// Whether a listener that uses Fast Open takes the data of a SYN that has no good cookie, too. RFC 7413 §4.2.2 asks for one: who can forge an
+    /// address has a server work, and send others answers that they have not asked for. Only where the network lets nobody do that.
+    pub fast_open_without_cookie: bool,
     /// How long an acknowledgment may wait for company; RFC 9293 §3.8.6.3 allows less than 500 ms.
     pub delayed_ack: Duration,
     /// How many of the first acknowledgments of data do not wait for company: so many segments are acknowledged each on its own, so that the
@@ -225,6 +228,7 @@ impl Default for Config {
             ecn: EcnMode::Passive,
             fast_open: FastOpen::Off,
             fast_open_pending: 128,
+            fast_open_without_cookie: false,
             delayed_ack: Duration::from_millis(40),
             quick_acks: 0,
             fin_ack_waits: false,

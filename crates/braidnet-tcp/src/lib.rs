@@ -75,7 +75,8 @@ pub use config::{
 };
 pub use cookie::{Redeemed, SynCookie};
 pub use fast_open::{
-    CookieKeys, FastOpen, FastOpened, Freshness, KnownServer, SynFate, UnknownFastOpen,
+    CookieKeys, FastOpen, FastOpened, Freshness, KnownServer, NoSharedKeys, SharedKeys, SynFate,
+    UnknownFastOpen,
 };
 pub use info::{CongestionPhase, EcnAgreed, TcpInfo};
 pub use output::{Outlet, Transmit};

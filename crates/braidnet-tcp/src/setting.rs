@@ -37,6 +37,8 @@ pub enum Setting {
     PathProbing(PathProbing),
     /// [`Config::fast_open_pending`], and that the listener [uses](crate::FastOpen::Listen) Fast Open unless it is 0; of a connection it says nothing.
     FastOpen(u32),
+    /// [`Config::fast_open_without_cookie`]; of a connection it says nothing.
+    FastOpenWithoutCookie(bool),
 }
 
 impl Setting {
@@ -58,6 +60,7 @@ impl Setting {
             Setting::TimeToLive(hops) => (11, hops.into()),
             Setting::DifferentiatedServices(point) => (12, point.into()),
             Setting::FastOpen(pending) => (13, pending.into()),
+            Setting::FastOpenWithoutCookie(on) => (15, on.into()),
         }
     }
 
@@ -86,6 +89,7 @@ impl Setting {
                 Setting::PathProbing(*probing?)
             }
             11 => Setting::TimeToLive(u8::try_from(value).unwrap_or(u8::MAX)),
+            15 => Setting::FastOpenWithoutCookie(value != 0),
             12 => Setting::DifferentiatedServices(u8::try_from(value).unwrap_or(u8::MAX)),
             _ => return None,
         })
@@ -119,6 +123,7 @@ impl Setting {
                     config.fast_open_pending = pending;
                 }
             }
+            Setting::FastOpenWithoutCookie(on) => config.fast_open_without_cookie = on,
         }
     }
 }
@@ -177,7 +182,7 @@ impl<P: Payload> Tcb<P> {
             Setting::TimeToLive(_) | Setting::DifferentiatedServices(_) => {
                 setting.apply(self.connection.set());
             }
-            Setting::FastOpen(_) => {}
+            Setting::FastOpen(_) | Setting::FastOpenWithoutCookie(_) => {}
         }
     }
 }
@@ -193,7 +198,7 @@ mod tests {
     use braidnet_wire::seq::SeqNumber;
     use std::sync::Arc;
 
-    const ALL: [Setting; 15] = [
+    const ALL: [Setting; 16] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
@@ -209,6 +214,7 @@ mod tests {
         Setting::TimeToLive(7),
         Setting::DifferentiatedServices(46),
         Setting::FastOpen(16),
+        Setting::FastOpenWithoutCookie(true),
     ];
 
     fn connection(config: &Config) -> Tcb<Bytes> {

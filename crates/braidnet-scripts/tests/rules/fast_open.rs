@@ -163,6 +163,34 @@ scripts! {
         host.recv(1000) == 500;
     }
 
+    /// Unless the listener needs none. Who asks for a cookie or brings a wrong one is given one all the same; a SYN without data opens as any does.
+    rfc7413_3_data_without_a_cookie_are_taken_where_none_is_needed on ours ("scripts find Linux set otherwise") {
+        host.fast_open(8);
+        host.fast_open_without_cookie();
+        host.listen();
+        <- syn(0).mss(1000).len(500);
+        -> syn_ack(0, 501).no_cookie();
+        host.accept();
+        host.recv(1000) == 500;
+        <- rst(501);
+        host.close();
+        new connection;
+        <- syn(0).mss(1000).asks_for_cookie().len(500);
+        -> syn_ack(0, 501).cookie_of_host();
+        <- rst(501);
+        new connection;
+        <- syn(0).mss(1000).cookie(b"biscuits").len(500);
+        -> syn_ack(0, 501).cookie_of_host();
+        <- rst(501);
+        new connection;
+        <- syn(0).mss(1000).asks_for_cookie();
+        -> syn_ack(0, 1).cookie_of_host();
+        <- rst(1);
+        new connection;
+        <- syn(0).mss(1000);
+        -> syn_ack(0, 1).no_cookie();
+    }
+
     /// A SYN-ACK that is not answered goes again, without data and without the option (§4.2.2).
     rfc7413_4_2_2_syn_ack_goes_again_alone on both {
         host.fast_open(8);

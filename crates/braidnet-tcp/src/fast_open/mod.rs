@@ -14,7 +14,7 @@ mod cookie;
 #[cfg(test)]
 mod tests;
 
-pub use cookie::{CookieKeys, Freshness};
+pub use cookie::{CookieKeys, Freshness, NoSharedKeys, SharedKeys};
 
 use crate::connection::{Connection, LEAST_MSS};
 use crate::path::FIXED_HEADERS;

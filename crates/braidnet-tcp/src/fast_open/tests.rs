@@ -80,6 +80,7 @@ fn cookies_are_of_both_addresses_the_secret_and_the_period() {
     let keys = CookieKeys {
         secret: [3, 4],
         period: Duration::from_secs(100),
+        shared: None,
     };
     let at = Instant::from_millis;
     let tuple = Tuple {
@@ -487,6 +488,7 @@ fn a_period_of_any_length_divides_time() {
         secret: [1, 2],
         // 2^64 nanoseconds.
         period: Duration::new(18_446_744_073, 709_551_616),
+        shared: None,
     };
     let cookie = keys.cookie(&Tuple::default(), Instant::ZERO);
     let later = Instant::ZERO + Duration::from_secs(9_000_000_000);

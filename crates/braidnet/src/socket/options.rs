@@ -51,6 +51,9 @@ pub enum SocketOption {
     /// How many connections of a listener may be open by data on their SYN and not have ended their handshake (`TCP_FASTOPEN`; RFC 7413 §4.2);
     /// with 0, none is opened so.
     FastOpen(u32),
+    /// Whether a listener takes data on a SYN without a good cookie, too (`TCP_FASTOPEN_NO_COOKIE`, which says nothing of a connection here);
+    /// [only where](Config::fast_open_without_cookie) nobody can forge an address.
+    FastOpenWithoutCookie(bool),
     /// Whether a connection waits for the first bytes that are sent, which travel with its SYN, where the server is known to take such
     /// (`TCP_FASTOPEN_CONNECT`; RFC 7413): connecting is done at once then. Before the connection, and only on a stack whose connections [use
     /// Fast Open](braidnet_tcp::FastOpen::Connect).
@@ -98,6 +101,8 @@ pub enum OptionName {
     PathProbing,
     /// [`SocketOption::FastOpen`].
     FastOpen,
+    /// [`SocketOption::FastOpenWithoutCookie`].
+    FastOpenWithoutCookie,
     /// [`SocketOption::FastOpenConnect`].
     FastOpenConnect,
     /// [`SocketOption::Broadcast`].
@@ -105,7 +110,7 @@ pub enum OptionName {
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/in.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 17] = [
+const NUMBERS: [(i32, i32, OptionName); 18] = [
     (0, 1, OptionName::DifferentiatedServices),
     (0, 2, OptionName::TimeToLive),
     (1, 2, OptionName::ReuseAddress),
@@ -121,6 +126,7 @@ const NUMBERS: [(i32, i32, OptionName); 17] = [
     (6, 6, OptionName::KeepCount),
     (6, 18, OptionName::UserTimeout),
     (6, 23, OptionName::FastOpen),
+    (6, 34, OptionName::FastOpenWithoutCookie),
     (6, 30, OptionName::FastOpenConnect),
     (1, 6, OptionName::Broadcast),
 ];
@@ -221,6 +227,7 @@ impl Options {
             SocketOption::CongestionControl(control) => Setting::Congestion(control),
             SocketOption::PathProbing(probing) => Setting::PathProbing(probing),
             SocketOption::FastOpen(pending) => Setting::FastOpen(pending),
+            SocketOption::FastOpenWithoutCookie(on) => Setting::FastOpenWithoutCookie(on),
         };
         setting.apply(&mut self.engine);
         Ok(Some(setting))
@@ -253,6 +260,9 @@ impl Options {
             OptionName::PathProbing => SocketOption::PathProbing(self.engine.path_probing),
             OptionName::FastOpen if !self.engine.fast_open.listens() => SocketOption::FastOpen(0),
             OptionName::FastOpen => SocketOption::FastOpen(self.engine.fast_open_pending),
+            OptionName::FastOpenWithoutCookie => {
+                SocketOption::FastOpenWithoutCookie(self.engine.fast_open_without_cookie)
+            }
             OptionName::FastOpenConnect => SocketOption::FastOpenConnect(self.fast_open_connect),
             OptionName::Broadcast => SocketOption::Broadcast(self.broadcast),
         }
@@ -280,6 +290,7 @@ impl Options {
                 true => own.fast_open_pending,
                 false => 0,
             }),
+            Setting::FastOpenWithoutCookie(own.fast_open_without_cookie),
         ];
         let differs = |setting: &Setting| {
             let mut told = *common;
@@ -355,6 +366,10 @@ mod tests {
                 SocketOption::PathProbing(PathProbing::Off),
             ),
             (OptionName::FastOpen, SocketOption::FastOpen(9)),
+            (
+                OptionName::FastOpenWithoutCookie,
+                SocketOption::FastOpenWithoutCookie(true),
+            ),
             (
                 OptionName::FastOpenConnect,
                 SocketOption::FastOpenConnect(true),

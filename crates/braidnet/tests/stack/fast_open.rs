@@ -136,6 +136,38 @@ fn a_cookie_is_good_for_two_periods_of_the_key_and_is_replaced_in_the_second() {
     assert_eq!(count(&pair.client, "tcp.fast_open_taken"), 4);
 }
 
+/// A client's cookie is good with another server that has the same keys, and with each for as long as these know the key.
+#[test]
+fn servers_with_the_same_keys_take_the_same_cookies() {
+    let keys = |text: &str| Some(text.parse().unwrap());
+    let mut pair = pair(Capabilities::ip(1500), |config| {
+        config.fast_opening.shared_keys = keys("1-2-3-4");
+    });
+    let fared = |pair: &Pair| {
+        let names = ["accepted", "cookies", "cookies_wrong"];
+        names.map(|name| count(&pair.server, &format!("tcp.fast_open_{name}")))
+    };
+    exchange(&mut pair, b"asks");
+    pair.pass(Duration::from_secs(100_000));
+    exchange(&mut pair, b"taken");
+    assert_eq!(fared(&pair), [1, 1, 0]);
+    let mut limits = StackConfig::new(CLIENT.into()).limits();
+    for (text, expected) in [
+        ("5-6-7-8,1-2-3-4", [2, 2, 0]),
+        ("5-6-7-8", [3, 2, 0]),
+        ("9-9-9-9", [3, 3, 1]),
+    ] {
+        limits.fast_opening.shared_keys = keys(text);
+        pair.server.set_limits(&limits).unwrap();
+        let (_, _, heard) = exchange(&mut pair, b"hello");
+        assert_eq!(
+            (&heard[..], fared(&pair)),
+            (&b"hello"[..], expected),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn fewer_and_more_servers_are_remembered_while_it_runs() {
     let mut pair = pair(Capabilities::ip(1500), |_| {});

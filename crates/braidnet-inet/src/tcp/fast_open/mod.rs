@@ -23,7 +23,7 @@ use crate::limits::LimitError;
 use crate::notes::Arrival;
 use braidnet_message::{Message, Scarcity};
 use braidnet_stream::{Context, Control, Verb};
-use braidnet_tcp::{Config, CookieKeys, Events, FastOpened, Freshness, Sink, SynFate};
+use braidnet_tcp::{Config, CookieKeys, Events, FastOpened, Freshness, SharedKeys, Sink, SynFate};
 use braidnet_wire::tcp::FastOpenCookie;
 use braidnet_wire::time::Duration;
 
@@ -38,6 +38,9 @@ pub struct FastOpening {
     /// How long cookies are given under one key, and are good for once more after that: an hour by default. Where it is changed while the
     /// stack runs, cookies that are out may be good no more, and who brings one gets another.
     pub key_period: Duration,
+    /// The keys that this server shares with others behind its address, in place of one that is drawn at random and changes by itself: none by
+    /// default. Where they are changed while the stack runs, the key before is to be given as [the former](SharedKeys::former).
+    pub shared_keys: Option<SharedKeys>,
     /// How long a connection counts as opening that opened early and was reset before its handshake was over: a minute by default, as on Linux.
     pub reset_counts: Duration,
 }
@@ -48,6 +51,7 @@ impl Default for FastOpening {
             servers: 1024,
             pause: Duration::from_secs(3600),
             key_period: Duration::from_secs(3600),
+            shared_keys: None,
             reset_counts: Duration::from_secs(60),
         }
     }
@@ -85,9 +89,11 @@ pub(super) struct Welcome {
 
 impl Tcp {
     fn cookie_keys(&self) -> CookieKeys {
+        let limits = self.limits.now().fast_opening;
         CookieKeys {
             secret: self.config.isn_secret,
-            period: self.limits.now().fast_opening.key_period,
+            period: limits.key_period,
+            shared: limits.shared_keys,
         }
     }
 
@@ -100,21 +106,29 @@ impl Tcp {
         cx: &mut Context<'_>,
     ) -> Judged {
         let (Arrival { header, tuple, .. }, text_len) = syn;
-        let Some(cookie) = header.fast_open().filter(|_| engine.fast_open.listens()) else {
+        let brings_data = text_len > 0;
+        let needs_none = engine.fast_open_without_cookie && brings_data;
+        let cookie = header.fast_open();
+        if !engine.fast_open.listens() || (cookie.is_none() && !needs_none) {
             return Judged::Plain;
-        };
+        }
         let (keys, now) = (self.cookie_keys(), cx.now());
-        let given = keys.check(&cookie, tuple, now);
-        let Some(freshness) = given else {
-            cx.count(FAST_OPEN_COOKIES_WRONG, u64::from(!cookie.is_request()));
-            return Judged::Give(keys.cookie(tuple, now));
-        };
-        let welcome = self.welcome(place, engine.fast_open_pending, text_len > 0, cx);
-        match welcome {
-            Some(mut welcome) => {
-                welcome.fresh = (freshness == Freshness::Old).then(|| keys.cookie(tuple, now));
-                Judged::Open(welcome)
+        // Who has none that is good for long gets another, if it knows of them.
+        let mut fresh = None;
+        if let Some(cookie) = cookie {
+            let freshness = keys.check(&cookie, tuple, now);
+            if freshness != Some(Freshness::Fresh) {
+                fresh = Some(keys.cookie(tuple, now));
             }
+            if freshness.is_none() {
+                cx.count(FAST_OPEN_COOKIES_WRONG, u64::from(!cookie.is_request()));
+            }
+            if let (None, false, Some(fresh)) = (freshness, needs_none, fresh) {
+                return Judged::Give(fresh);
+            }
+        }
+        match self.welcome(place, engine.fast_open_pending, brings_data, cx) {
+            Some(welcome) => Judged::Open(Welcome { fresh, ..welcome }),
             None => {
                 cx.count(FAST_OPEN_LIMITED, 1);
                 Judged::Plain
