@@ -210,6 +210,23 @@ fn listening(table: &mut Table) {
 /// Every combination of control bits at a port where nobody does.
 fn closed(table: &mut Table) {
     table.class("closed");
+    for flags in [SYN, ACK, FIN | ACK, 0] {
+        let name = format!(
+            "{} with a timestamp is answered by an echo of it",
+            bits(flags)
+        );
+        let case = table.should("RFC 7323 §5.2", name, move |peer| {
+            let segment = alone(peer, CLOSED, flags).options(option::timestamps(5000, 77));
+            peer.send_segment(&segment)?;
+            let stamps = |seen: &crate::seen::Arrived| seen.options.timestamps;
+            let seen = peer.expect("a RST with timestamps 0 and 5000", |seen| {
+                seen.tcp()
+                    .is_some_and(|s| s.control() & RST != 0 && stamps(s) == Some((0, 5000)))
+            });
+            seen.map(drop)
+        });
+        case.departs(Side::Linux, "a RST of no connection has no options");
+    }
     for flags in 0..64u8 {
         for octets in [0, 5] {
             let name = format!("{} and {octets} octets where nobody listens", bits(flags));
