@@ -50,7 +50,7 @@ impl Several {
         }
     }
 
-    /// And this one. More than [`MAX_DEVICES`] cannot be opened. Where not all [offload](Offloads) the same, none does.
+    /// And this one. More than [`MAX_DEVICES`] cannot be opened. Each [offloads](Offloads) what it does ([`Device::devices`] says what), whatever others do.
     pub fn and(mut self, device: impl Device + 'static) -> Several {
         self.members.push(Box::new(device));
         self.agreed()
@@ -78,13 +78,14 @@ impl Several {
 
     /// With what all members agree on.
     fn agreed(mut self) -> Several {
-        let devices = self.devices();
-        let first = devices.first().map(|device| device.offloads);
-        let offloads = first.unwrap_or_default();
-        self.capabilities.offloads = offloads;
-        if devices.iter().any(|device| device.offloads != offloads) {
-            self.decline_offloads();
-        }
+        let devices = self.devices().into_iter();
+        let offloads = devices.map(|device| device.offloads);
+        let both = |one: Offloads, other: Offloads| Offloads {
+            checksum: one.checksum && other.checksum,
+            segments: one.segments && other.segments,
+            datagrams: one.datagrams && other.datagrams,
+        };
+        self.capabilities.offloads = offloads.reduce(both).unwrap_or_default();
         self.capabilities.queues = self.queues();
         self
     }
@@ -100,7 +101,7 @@ impl Several {
 }
 
 impl Device for Several {
-    /// Those of the first member, but for the queues, and for what not all of them offload.
+    /// Those of the first member, but for the queues; it offloads what all of them do.
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }

@@ -5,6 +5,7 @@ mod ways;
 
 use crate::offload::Offload;
 use crate::route::{Prefix, Route, Routes};
+use braidnet_message::Message;
 use braidnet_wire::address::Address;
 use braidnet_wire::ethernet::MacAddress;
 use core::cmp::Reverse;
@@ -75,7 +76,10 @@ pub struct Interface {
     mtu: usize,
     /// The station addresses, by device; `None` where it carries bare IP packets.
     stations: Vec<Option<MacAddress>>,
+    /// What the device that does most does of the transports' work.
     offload: Offload,
+    /// The same by device, where they differ.
+    offloads: Option<Vec<Offload>>,
 }
 
 /// A network that one of our addresses is on.
@@ -193,21 +197,57 @@ impl Interface {
             mtus,
             stations,
             offload: Offload::Nothing,
+            offloads: None,
         };
         interface.set_routes(&given)?;
         Ok(interface)
     }
 
-    /// The same on a device that does so much of the transports' work, of which UDP and IP do the less ([`Tcp::offloading`](crate::tcp::Tcp::offloading) is
-    /// TCP's).
-    pub fn offloading(self, offload: Offload) -> Interface {
-        Interface { offload, ..self }
+    /// The same on devices each of which does so much of the transports' work, of which UDP and IP do the less ([`Tcp::offloading`](crate::tcp::Tcp::offloading) is
+    /// TCP's, which leaves as much as any device does: IP does the rest for one that does not).
+    ///
+    /// # Panics
+    /// If there are not as many as devices.
+    pub fn offloading(self, offloads: &[Offload]) -> Interface {
+        assert_eq!(offloads.len(), self.devices(), "each device does so much");
+        let offload = offloads.iter().copied().max().unwrap_or_default();
+        let do_differ = offloads.iter().any(|each| *each != offload);
+        Interface {
+            offload,
+            offloads: do_differ.then(|| offloads.to_vec()),
+            ..self
+        }
     }
 
-    /// What the device does of the transports' work.
+    /// What the device that does most does of the transports' work.
     #[inline]
     pub(crate) fn offload(&self) -> Offload {
         self.offload
+    }
+
+    /// Whether this device takes a packet of a protocol as it is, where what others do was left to it.
+    #[inline]
+    pub(crate) fn takes(&self, device: u8, message: &Message, protocol: u8) -> bool {
+        match &self.offloads {
+            None => true,
+            Some(_) => self.offload_of(device).takes(message, protocol),
+        }
+    }
+
+    fn offload_of(&self, device: u8) -> Offload {
+        let offloads = self.offloads.iter().flatten();
+        offloads.copied().nth(device.into()).unwrap_or(self.offload)
+    }
+
+    /// What the device does of it that packets for `destination` leave by.
+    #[inline]
+    pub(crate) fn offload_towards(&self, destination: Address) -> Offload {
+        match &self.offloads {
+            None => self.offload,
+            Some(_) => {
+                (self.way(destination)).map_or(Offload::Nothing, |way| self.offload_of(way.device))
+            }
+        }
     }
 
     /// Longest IP packet in bytes that we send: of several devices' the least, so that what we say leaves whole by any.

@@ -7,6 +7,7 @@ mod cut;
 mod forward;
 mod fragment;
 mod identification;
+mod onload;
 
 use crate::counters::counters;
 use crate::flows::Flows;
@@ -391,6 +392,12 @@ impl Ip {
             Ok(frame) => frame,
             Err(reason) => return Verdict::drop(reason),
         };
+        let device = frame.map_or(0, |frame| frame.device);
+        if !self.interface.takes(device, message, datagram.protocol)
+            && !onload::take_back(message, &datagram)
+        {
+            return Verdict::drop(Counted::NoBuffer);
+        }
         // A train of segments that is cut here has the header of its first, and one that the device cuts that of them all, its checksum left to it.
         let is_cut_here = is_train && message.checksum() != Checksum::Partial;
         let len = if is_cut_here {

@@ -1,9 +1,10 @@
 //! What the device does of the transports' work.
 
 use braidnet_message::{Checksum, Message};
+use braidnet_wire::tcp;
 
-/// What a device does of what the transports would do otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// What a device does of what the transports would do otherwise, the least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Offload {
     /// Nothing: checksums are made and verified here, and each segment is cut here.
     #[default]
@@ -29,6 +30,19 @@ impl Offload {
                 message.checksum() == Checksum::Stands
             }
             Offload::LeftOut => false,
+        }
+    }
+
+    /// Whether the device takes a message as it is: a train of this protocol, or a packet whose checksum is left to it.
+    #[inline]
+    pub(crate) fn takes(self, message: &Message, protocol: u8) -> bool {
+        match (message.segment_bytes(), message.checksum()) {
+            (0, Checksum::Partial) => self.completes(),
+            (0, _) => true,
+            _ if protocol == tcp::PROTOCOL => {
+                matches!(self, Offload::Segments | Offload::Datagrams)
+            }
+            _ => self == Offload::Datagrams,
         }
     }
 

@@ -314,7 +314,7 @@ pub(crate) fn bytes_of(message: &Message) -> Vec<u8> {
 }
 
 /// What a device that does so much of TCP's and UDP's work makes of a message.
-fn on_the_wire(message: &Message) -> Vec<Vec<u8>> {
+pub(crate) fn on_the_wire(message: &Message) -> Vec<Vec<u8>> {
     let bytes = bytes_of(message);
     let link = match bytes.first() {
         Some(0x45) => 0,

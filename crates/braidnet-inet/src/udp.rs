@@ -172,7 +172,7 @@ impl Udp {
             message.total_len()
         };
         let fits = ipv4::MIN_HEADER_LEN + HEADER_LEN + longest <= self.interface.mtu();
-        let offload = self.interface.offload();
+        let offload = self.interface.offload_towards(tuple.remote);
         // What is cut into fragments has one checksum, which no device makes, nor one of headers that lie apart.
         let completes = offload.completes() && fits && room::is_for_all(message, HEADER_LEN);
         if is_train {

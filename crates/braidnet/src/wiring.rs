@@ -160,7 +160,7 @@ impl Transports<'_> {
         let interface = interface(config, devices)?;
         let flows = Flows::new(config.secrets.flow_key, config.buckets, &interface);
         let tcp = Tcp::new(config.tcp(interface.mtu()), flows)
-            .offloading(offload(devices))
+            .offloading(offloads(devices).into_iter().max().unwrap_or_default())
             .within(memory);
         let listeners = tcp.listeners().clone();
         let (memory, tcp_limits) = (tcp.memory().clone(), tcp.limits().clone());
@@ -201,19 +201,20 @@ pub(crate) fn interface(
         return Err(StackError::Devices { given, there });
     }
     let interface = config.interface(devices)?;
-    Ok(interface.offloading(offload(devices)))
+    Ok(interface.offloading(&offloads(devices)))
 }
 
-/// What the devices do of the transports' work: all the same.
-fn offload(devices: &[Capabilities]) -> Offload {
-    match devices.first().map(|device| device.offloads) {
-        Some(Offloads {
+/// What each device does of the transports' work.
+fn offloads(devices: &[Capabilities]) -> Vec<Offload> {
+    let devices = devices.iter().map(|device| match device.offloads {
+        Offloads {
             datagrams: true, ..
-        }) => Offload::Datagrams,
-        Some(Offloads { segments: true, .. }) => Offload::Segments,
-        Some(Offloads { checksum: true, .. }) => Offload::Checksums,
+        } => Offload::Datagrams,
+        Offloads { segments: true, .. } => Offload::Segments,
+        Offloads { checksum: true, .. } => Offload::Checksums,
         _ => Offload::Nothing,
-    }
+    });
+    devices.collect()
 }
 
 /// Bytes of a buffer for the longest packet that one of the devices receives.

@@ -150,7 +150,7 @@ impl Carrier {
                 .or(settings.address.first())
                 .map_or(MacAddress::ZERO, station_of),
             mtu: further.mtu,
-            offload: settings.offload.is_none_or(Switch::is_on),
+            offload: (further.offload.or(settings.offload)).is_none_or(Switch::is_on),
         }
     }
 

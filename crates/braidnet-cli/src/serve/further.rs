@@ -2,6 +2,7 @@
 
 use super::carrier::{Which, no_frames};
 use super::values::{Prefixed, Station};
+use crate::choices::Switch;
 use braidnet::device::tun::Mode;
 use std::str::FromStr;
 
@@ -16,9 +17,11 @@ pub struct Further {
     /// The stack's Ethernet address there.
     pub mac: Option<Station>,
     pub mtu: Option<usize>,
+    /// Whether it offloads; as all others where that is not said.
+    pub offload: Option<Switch>,
 }
 
-const FORM: &str = "write a device and what the stack is there, such as tun=bn1,host=10.78.0.1/24,address=10.78.0.2/24; the device is one of tun, tap, packet, xdp and qemu; mac=ADDRESS and mtu=BYTES may follow, and more addresses";
+const FORM: &str = "write a device and what the stack is there, such as tun=bn1,host=10.78.0.1/24,address=10.78.0.2/24; the device is one of tun, tap, packet, xdp and qemu; mac=ADDRESS, mtu=BYTES and offload=off may follow, and more addresses";
 
 impl FromStr for Further {
     type Err = String;
@@ -29,6 +32,7 @@ impl FromStr for Further {
         let mut addresses = Vec::new();
         let mut mac = None;
         let mut mtu = None;
+        let mut offload = None;
         for part in text.split(',') {
             let (word, value) = part.split_once('=').ok_or(FORM)?;
             let prefixed = || value.parse().map_err(|error| format!("{word}: {error}"));
@@ -46,6 +50,10 @@ impl FromStr for Further {
                 "mtu" => {
                     let bytes = value.parse().map_err(|_| FORM)?;
                     mtu.replace(bytes).is_some()
+                }
+                "offload" => {
+                    let switch = value.parse().map_err(|_| FORM)?;
+                    offload.replace(switch).is_some()
                 }
                 _ => {
                     let named = of_word(word, value).ok_or(FORM)?;
@@ -78,6 +86,7 @@ impl FromStr for Further {
             addresses,
             mac,
             mtu,
+            offload,
         })
     }
 }
@@ -105,7 +114,7 @@ mod tests {
     #[test]
     fn a_device_is_said_in_words() {
         let read: Further =
-            "tun=bn1,host=10.78.0.1/24,address=10.78.0.2/24,address=10.78.0.3,mtu=1400"
+            "tun=bn1,host=10.78.0.1/24,address=10.78.0.2/24,address=10.78.0.3,mtu=1400,offload=off"
                 .parse()
                 .unwrap();
         let prefixed = |text: &str| text.parse::<Prefixed>().unwrap();
@@ -115,6 +124,7 @@ mod tests {
             addresses: vec![prefixed("10.78.0.2/24"), prefixed("10.78.0.3")],
             mac: None,
             mtu: Some(1400),
+            offload: Some(Switch::Off),
         };
         assert_eq!(read, expected);
         for (word, which) in [

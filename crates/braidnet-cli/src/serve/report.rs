@@ -3,9 +3,9 @@
 use super::settings::{Offer, Setup, What};
 use crate::impaired;
 use braidnet::Server;
+use braidnet::device::Offloads;
 use braidnet::device::capture::Seen;
 use braidnet::device::impair::Impairment;
-use braidnet::device::{Capabilities, Offloads};
 use braidnet_service::meter::{Meter, Traffic};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
@@ -17,23 +17,14 @@ pub fn started(
     setup: &Setup,
     names: &[String],
     title: &str,
-    Capabilities {
-        queues, offloads, ..
-    }: Capabilities,
+    (queues, offloads): (usize, &[Offloads]),
 ) {
     let mut text = format!(
         "{title}: {} on {}, {}, {}\n",
         setup.placing.architecture,
         count(setup.placing.processors as u64, "processor"),
         count(queues as u64, "queue"),
-        match offloads {
-            Offloads {
-                datagrams: true, ..
-            } => "checksums, segments and datagrams offloaded",
-            Offloads { segments: true, .. } => "checksums and segments offloaded",
-            Offloads { checksum: true, .. } => "checksums offloaded",
-            _ => "without offloads",
-        },
+        offloaded(offloads, names),
     );
     for offer in &setup.services {
         text.push_str(&line(offer, setup));
@@ -58,6 +49,28 @@ pub fn started(
     }
     text.push_str("stop with Ctrl-C\n");
     say(&text);
+}
+
+/// What is offloaded, device by device where that differs.
+fn offloaded(offloads: &[Offloads], names: &[String]) -> String {
+    let words = |offloads: &Offloads| match offloads {
+        Offloads {
+            datagrams: true, ..
+        } => "checksums, segments and datagrams offloaded",
+        Offloads { segments: true, .. } => "checksums and segments offloaded",
+        Offloads { checksum: true, .. } => "checksums offloaded",
+        _ => "without offloads",
+    };
+    match offloads {
+        [first, others @ ..] if others.iter().all(|other| other == first) => {
+            words(first).to_owned()
+        }
+        _ => {
+            let each = offloads.iter().zip(names);
+            let each = each.map(|(offloads, name)| format!("{name} {}", words(offloads)));
+            Vec::from_iter(each).join(", ")
+        }
+    }
 }
 
 /// How to reach a service.

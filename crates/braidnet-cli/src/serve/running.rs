@@ -7,7 +7,7 @@ use braidnet::device::capture::Capture;
 use braidnet::device::impair::Impairment;
 use braidnet::device::qemu::FRAME_MAX;
 use braidnet::device::several::Several;
-use braidnet::device::{Capabilities, Device, DropReason};
+use braidnet::device::{Device, DropReason, Offloads};
 use braidnet::tcp::Setting;
 use braidnet::{Server, ServerBuilder, StackConfig, StackError, recording_drops};
 use braidnet_service::http::{FileThreads, Files};
@@ -32,7 +32,9 @@ pub fn run(setup: Setup) -> Result<(), Failure> {
     // From here on Ctrl-C ends the run in order, whatever has been made by then.
     let signals = watch_signals()?;
     let running = Serving::start(&setup, &signals)?;
-    report::started(&setup, &running.names, &running.title, running.capabilities);
+    let Serving { names, title, .. } = &running;
+    let devices = (running.queues, &running.offloads[..]);
+    report::started(&setup, names, title, devices);
     let ended = running.watch(&signals);
     running.end(&setup, &signals)?;
     ended
@@ -47,7 +49,9 @@ struct Serving {
     impairment: Option<Impairment>,
     names: Vec<String>,
     title: String,
-    capabilities: Capabilities,
+    queues: usize,
+    /// By device.
+    offloads: Vec<Offloads>,
 }
 
 impl Serving {
@@ -84,7 +88,8 @@ impl Serving {
                 None => Box::new(device),
             }
         });
-        let capabilities = *devices.capabilities();
+        let queues = devices.capabilities().queues;
+        let offloads = devices.devices().iter().map(|one| one.offloads).collect();
         let server = builder.start(devices).map_err(refused_stack)?;
         let has_http = setup
             .services
@@ -106,7 +111,8 @@ impl Serving {
             impairment,
             names,
             title,
-            capabilities,
+            queues,
+            offloads,
         })
     }
 

@@ -60,7 +60,7 @@ pub struct Settings {
     #[serde(deserialize_with = "some")]
     pub address: Vec<Prefixed>,
     /// Serve on this further device as well, as `tun=NAME,host=ADDRESS/PREFIX,address=ADDRESS/PREFIX`, with `tap=NAME`, `packet=INTERFACE`, `xdp=INTERFACE` or `qemu=PATH` in place of `tun=NAME`, and
-    /// `mac=ADDRESS`, `mtu=BYTES` and more addresses where they are wanted; may be given several times. What is sent leaves by the device that its route leads to
+    /// `mac=ADDRESS`, `mtu=BYTES`, `offload=off` and more addresses where they are wanted; may be given several times. What is sent leaves by the device that its route leads to
     #[arg(long, value_name = "WORD=VALUE,...")]
     #[serde(deserialize_with = "some")]
     pub device: Vec<Further>,

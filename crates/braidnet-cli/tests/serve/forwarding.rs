@@ -21,15 +21,20 @@ struct Hosts {
 
 impl Hosts {
     fn new(test: &str, arguments: &[&str]) -> Option<Hosts> {
-        Hosts::over(["tun", "tun"], test, arguments)
+        Hosts::over(["tun", "tun"], "", test, arguments)
     }
 
-    /// With devices of these kinds to the left and to the right.
-    fn over([left_kind, right_kind]: [&str; 2], test: &str, arguments: &[&str]) -> Option<Hosts> {
+    /// With devices of these kinds to the left and to the right, the right one of which is told more.
+    fn over(
+        [left_kind, right_kind]: [&str; 2],
+        more: &str,
+        test: &str,
+        arguments: &[&str],
+    ) -> Option<Hosts> {
         let (left, right) = (Namespace::new(test)?, Namespace::new(test)?);
         let (one, two) = (
             format!("--{left_kind}"),
-            format!("{right_kind}=bn1,address=10.78.0.2/24,mtu=1400"),
+            format!("{right_kind}=bn1,address=10.78.0.2/24,mtu=1400{more}"),
         );
         let ends = [
             &one,
@@ -151,7 +156,7 @@ fn frames_go_on_as_frames_and_as_bare_packets() {
         .map(|n| (n.wrapping_mul(n) / 7) as u8)
         .collect();
     for kinds in [["tap", "tun"], ["tun", "tap"], ["tap", "tap"]] {
-        let Some(hosts) = Hosts::over(kinds, "frames", &[]) else {
+        let Some(hosts) = Hosts::over(kinds, "", "frames", &[]) else {
             return;
         };
         for (from, to) in [(&hosts.left, RIGHT), (&hosts.right, LEFT)] {
@@ -204,20 +209,45 @@ fn files_are_fetched_through_it() {
         let Some(hosts) = Hosts::new("fetching", how) else {
             return;
         };
-        for (host, from, address) in [
-            (&hosts.left, &hosts.right, LEFT),
-            (&hosts.right, &hosts.left, RIGHT),
-        ] {
-            let answering = answer(host, &file);
-            let url = format!("http://{address}:8000/file");
-            assert!(fetch(from, &url) == file, "{how:?}");
-            answering.join().expect("it has answered");
-        }
-        let ended = hosts.server.stop(Signal::INT);
-        assert_eq!(
-            (ended.code, ended.errors.as_str()),
-            (Some(0), ""),
-            "{ended:?}"
-        );
+        fetch_both_ways(hosts, &file);
     }
+}
+
+/// The right device takes no trains and makes no checksums: what comes in trains by the left one is cut for it.
+#[test]
+fn trains_are_cut_for_the_device_that_takes_none() {
+    let file: Vec<u8> = (0..3_000_000u32)
+        .map(|n| (n.wrapping_mul(n) / 7) as u8)
+        .collect();
+    for kinds in [["tun", "tun"], ["tun", "tap"]] {
+        let Some(hosts) = Hosts::over(kinds, ",offload=off", "cutting", &[]) else {
+            return;
+        };
+        let greeting = &hosts.server.greeting;
+        let left = greeting.contains("bn0 checksums, segments");
+        assert!(
+            left && greeting.contains("bn1 without offloads"),
+            "{greeting}"
+        );
+        fetch_both_ways(hosts, &file);
+    }
+}
+
+/// Fetches what each host has from the other one, and ends the server.
+fn fetch_both_ways(hosts: Hosts, file: &[u8]) {
+    for (host, from, address) in [
+        (&hosts.left, &hosts.right, LEFT),
+        (&hosts.right, &hosts.left, RIGHT),
+    ] {
+        let answering = answer(host, file);
+        let url = format!("http://{address}:8000/file");
+        assert!(fetch(from, &url) == file, "{}", hosts.server.greeting);
+        answering.join().expect("it has answered");
+    }
+    let ended = hosts.server.stop(Signal::INT);
+    assert_eq!(
+        (ended.code, ended.errors.as_str()),
+        (Some(0), ""),
+        "{ended:?}"
+    );
 }

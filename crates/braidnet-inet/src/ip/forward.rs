@@ -7,7 +7,7 @@
 //! What cannot go on is reported to its sender by [ICMP](crate::icmp), as far as the limit on errors allows. Redirects are not sent, nor are options acted
 //! on (RFC 7126): they ride along.
 
-use super::{Counted, Ip, MAX_HEADER_LEN, UP_ICMP, fragment};
+use super::{Counted, Ip, MAX_HEADER_LEN, UP_ICMP, fragment, onload};
 use crate::interface::Way;
 use crate::notes::{Datagram, Frame, Refusal};
 use crate::room;
@@ -73,6 +73,9 @@ impl Ip {
             if header.dont_fragment || (is_train && header.protocol == tcp::PROTOCOL) {
                 return refuse(header, message, Refusal::TOO_LONG, mtu, cx);
             }
+            return cut_on(header, message, (hop, device, mtu));
+        }
+        if !self.interface.takes(device, message, header.protocol) {
             return cut_on(header, message, (hop, device, mtu));
         }
         if !pass_on(header, message, cx) {
@@ -219,17 +222,34 @@ fn refuse(
 /// What is left in a packet that goes on in fragments.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Cutting {
+pub(super) struct Cutting {
     /// The neighbour that it goes to.
     hop: Address,
     /// Its header, with a hop less.
-    header: [u8; MAX_HEADER_LEN],
+    pub(super) header: [u8; MAX_HEADER_LEN],
     mtu: u16,
     header_len: u8,
     device: u8,
 }
 
-/// A packet is to leave in fragments (RFC 791 §3.2, RFC 1812 §4.2.2.7).
+impl Cutting {
+    /// Each packet of a train has one more than the last (RFC 6864 §4.3).
+    pub(super) fn count_on(&mut self) {
+        const IDENTIFICATION: core::ops::Range<usize> = 4..6;
+        let number = &mut self.header[IDENTIFICATION];
+        let next = u16::from_be_bytes([number[0], number[1]]).wrapping_add(1);
+        number.copy_from_slice(&next.to_be_bytes());
+    }
+
+    /// The sum of the pseudo-header of `len` bytes of a protocol.
+    pub(super) fn pseudo_header(&self, protocol: u8, len: u16) -> Sum {
+        let ip = &self.header;
+        let address = |at: usize| Address::v4([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+        Sum::pseudo_header(&address(12), &address(16), protocol, len.into())
+    }
+}
+
+/// A packet is to leave in fragments (RFC 791 §3.2, RFC 1812 §4.2.2.7), or as what is in it, with what its device does not do done here.
 #[cold]
 fn cut_on(
     header: &Ipv4Header,
@@ -250,9 +270,12 @@ fn cut_on(
     message.strip(header_len);
     if message.segment_bytes() != 0 {
         message.set_note(cutting);
-        return Verdict::Split(cut_apart);
+        return Verdict::Split(match header.protocol {
+            tcp::PROTOCOL => onload::cut_segments,
+            _ => cut_apart,
+        });
     }
-    if message.checksum() == Checksum::Partial && !complete(header.protocol, message) {
+    if message.checksum() == Checksum::Partial && !onload::complete(header.protocol, message) {
         return Verdict::drop(Counted::NoBuffer);
     }
     message.set_checksum(Checksum::Stands);
@@ -260,23 +283,8 @@ fn cut_on(
     Verdict::Split(cut)
 }
 
-/// Makes the checksum of a transport in whose place stands the pseudo-header's sum: of fragments no device makes one. False if it cannot be written.
-fn complete(protocol: u8, message: &mut Message) -> bool {
-    let sum = message.total_sum();
-    let (at, checksum) = match protocol {
-        tcp::PROTOCOL => (tcp::CHECKSUM_OFFSET, sum.finish_bytes()),
-        _ => (udp::CHECKSUM_OFFSET, sum.finish_nonzero_bytes()),
-    };
-    let Some(front) = message.front_mut(at + checksum.len()) else {
-        return false;
-    };
-    front[at..].copy_from_slice(&checksum);
-    true
-}
-
 /// Hands on the datagrams of a train of UDP's whose header was taken off, each as fragments: none is made of several.
 fn cut_apart(mut train: Message, cx: &mut Context<'_>) {
-    const IDENTIFICATION: core::ops::Range<usize> = 4..6;
     let each = train.segment_bytes() as usize;
     let mut cutting = train.note::<Cutting>();
     let mut header = [0; udp::HEADER_LEN];
@@ -285,17 +293,13 @@ fn cut_apart(mut train: Message, cx: &mut Context<'_>) {
     while train.total_len() > 0 {
         let len = each.min(train.total_len());
         let datagram = room::copy_off(&mut train, len, cx.pool());
-        let Some(mut datagram) = datagram.and_then(|copy| sealed(copy, header, &cutting.header))
-        else {
+        let Some(mut datagram) = datagram.and_then(|copy| sealed(copy, header, &cutting)) else {
             let lost = train.total_len().div_ceil(each).max(1) as u64;
             return cx.count_dropped(Trace::of(&train), Counted::NoBuffer.counter(), lost);
         };
         datagram.set_note(cutting);
         cut(datagram, cx);
-        // Each has one more than the last (RFC 6864 §4.3).
-        let number = &mut cutting.header[IDENTIFICATION];
-        let next = u16::from_be_bytes([number[0], number[1]]).wrapping_add(1);
-        number.copy_from_slice(&next.to_be_bytes());
+        cutting.count_on();
     }
 }
 
@@ -303,21 +307,19 @@ fn cut_apart(mut train: Message, cx: &mut Context<'_>) {
 fn sealed(
     mut payload: Message,
     mut header: [u8; udp::HEADER_LEN],
-    ip: &[u8; MAX_HEADER_LEN],
+    cutting: &Cutting,
 ) -> Option<Message> {
-    let address = |at: usize| Address::v4([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
     // No longer than the train.
     let len = (header.len() + payload.total_len()) as u16;
     header[4..udp::CHECKSUM_OFFSET].copy_from_slice(&len.to_be_bytes());
-    let (source, destination) = (address(12), address(16));
-    let pseudo = Sum::pseudo_header(&source, &destination, udp::PROTOCOL, len.into());
+    let pseudo = cutting.pseudo_header(udp::PROTOCOL, len);
     udp::seal(&mut header, pseudo + Sum::of(payload.bytes()));
     payload.prepend(header.len())?.copy_from_slice(&header);
     Some(payload)
 }
 
 /// Hands on a packet whose header was taken off as fragments, in order, or whole if it fits.
-fn cut(mut rest: Message, cx: &mut Context<'_>) {
+pub(super) fn cut(mut rest: Message, cx: &mut Context<'_>) {
     let Cutting {
         hop,
         header: whole,

@@ -300,7 +300,7 @@ fn damaged_segments_join_nothing() {
 
 #[test]
 fn a_device_that_verifies_is_believed() {
-    let interface = testing::ip_interface().offloading(Offload::LeftOut);
+    let interface = testing::ip_interface().offloading(&[Offload::LeftOut]);
     let mut packets = packets(&segments(5, &[600; 3]));
     packets.iter_mut().for_each(|packet| packet[36] ^= 1);
     assert_eq!(joined_in(&interface, None, &packets).len(), 1);

@@ -193,7 +193,7 @@ proptest! {
         headroom in 0usize..=64,
         came_partial: bool,
     ) {
-        let mut stack = Stack::new(ip_interface().offloading(offload));
+        let mut stack = Stack::new(ip_interface().offloading(&[offload]));
         let mut messages = blocks.iter().map(|(bytes, summed)| {
             let mut message = stack.pool().allocate(headroom, 64).unwrap();
             if *summed {

@@ -66,7 +66,7 @@ impl Host {
         })
         .map_err(StackError::from)?;
         if !config.checksum {
-            interface = interface.offloading(Offload::LeftOut);
+            interface = interface.offloading(&[Offload::LeftOut]);
         }
         // The same with every run: a measurement can be repeated.
         let key = [0x6272_6169_646e_6574, u64::from(address[3])];

@@ -160,7 +160,7 @@ fn sent(
     } else {
         (ip_interface(), PEER)
     };
-    let mut stack = stack_locked(interface.offloading(offload), offload, locks);
+    let mut stack = stack_locked(interface.offloading(&[offload]), offload, locks);
     let other = Case {
         full: 0,
         segment: 3,

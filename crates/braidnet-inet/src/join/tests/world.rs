@@ -26,7 +26,7 @@ pub(super) const ISS: u32 = u32::MAX - 3000;
 impl World {
     pub(super) fn new(with_timestamps: bool) -> World {
         // What a device says of checksums is heeded; most say nothing.
-        let interface = testing::ip_interface().offloading(Offload::Segments);
+        let interface = testing::ip_interface().offloading(&[Offload::Segments]);
         let flows = Flows::new([1, 2], 16, &interface);
         let engine = braidnet_tcp::Config {
             timestamps: with_timestamps,

@@ -44,7 +44,7 @@ fn arriving(stack: &mut Stack, payload: &[u8], each: usize) -> Message {
 }
 
 fn stack() -> Stack {
-    let stack = Stack::new(ip_interface().offloading(Offload::Datagrams));
+    let stack = Stack::new(ip_interface().offloading(&[Offload::Datagrams]));
     stack.inet.ports.bind(PORT).unwrap();
     stack
 }
@@ -85,7 +85,7 @@ fn each_datagram_of_a_train_comes_up_by_itself() {
 
 #[test]
 fn a_train_for_a_port_that_is_not_open_is_counted_by_datagrams_and_reported_once() {
-    let mut stack = Stack::new(ip_interface().offloading(Offload::Datagrams));
+    let mut stack = Stack::new(ip_interface().offloading(&[Offload::Datagrams]));
     let message = arriving(&mut stack, &text(3500), 1000);
     assert_eq!(stack.receive_message(message).len(), 1);
     assert!(stack.head().is_empty());
@@ -123,7 +123,7 @@ fn a_train_leaves_whole_where_the_device_takes_it() {
         // Longer than the MTU: each leaves in two fragments.
         (Offload::Datagrams, 2000, 4),
     ] {
-        let mut stack = Stack::new(ip_interface().offloading(offload));
+        let mut stack = Stack::new(ip_interface().offloading(&[offload]));
         let message = leaving(&mut stack, &text(4000), each);
         let udp = stack.inet.layout.udp;
         let sent = stack.send_as_they_are(udp, message);
@@ -135,7 +135,7 @@ fn a_train_leaves_whole_where_the_device_takes_it() {
 
 #[test]
 fn identifications_of_a_train_are_not_used_again() {
-    let mut stack = Stack::new(ip_interface().offloading(Offload::Datagrams));
+    let mut stack = Stack::new(ip_interface().offloading(&[Offload::Datagrams]));
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..3 {
         let message = leaving(&mut stack, &text(3001), 1000);
@@ -156,7 +156,7 @@ proptest! {
         offload in prop::sample::select(OFFLOADS.to_vec()),
     ) {
         let len = ((count - 1) * each + last.min(each)).min(65_507);
-        let mut stack = Stack::new(ip_interface().offloading(offload));
+        let mut stack = Stack::new(ip_interface().offloading(&[offload]));
         let payload = text(len);
         let message = leaving(&mut stack, &payload, each);
         let udp = stack.inet.layout.udp;
