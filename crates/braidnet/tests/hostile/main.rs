@@ -17,6 +17,7 @@
 //! | 6-8, 10, 13-15, 17, 46: segments into a connection, the attacker's own and the friend's | [`segments`] |
 //! | 9, 11-14, 17-19: what a peer plays by hand | [`peers`] |
 //! | 15, 16, 20, 23, 34, 47: floods | [`floods`], [`cookies`] |
+//! | 5, 12, 23, 35, 49: what is to be forwarded | [`forwarding`] |
 //! | 44: segments that are joined | [`trains`] |
 //! | 48-50: timers, memory, local abuse | [`limits`] |
 //! | limits that change meanwhile | [`live`] |
@@ -27,6 +28,7 @@
 
 mod cookies;
 mod floods;
+mod forwarding;
 mod limits;
 mod live;
 mod packet;
