@@ -3,6 +3,7 @@
 mod attached;
 mod carrier;
 mod further;
+mod impair;
 mod pcap;
 mod placing;
 mod report;

@@ -3,6 +3,7 @@
 use super::attached::Attached;
 use super::carrier::Carrier;
 use super::further::Further;
+use super::impair::impairments;
 use super::pcap::Pcap;
 use super::placing::Placing;
 use super::values::{Bytes, HttpRoot, Prefixed, Routed, Span, Station};
@@ -153,13 +154,13 @@ pub struct Settings {
     /// Keep so many of those files, the last ones [default: all]
     #[arg(long, value_name = "N")]
     pub pcap_ring: Option<usize>,
-    /// Do this to packets that are sent: `braidnet relay --help` lists the words
+    /// Do this to packets that are sent: `braidnet relay --help` lists the words; in a file also a table, `[impair]`, with each word by itself
     #[arg(long, value_name = "WORD=VALUE,...")]
-    #[serde(deserialize_with = "one")]
+    #[serde(deserialize_with = "impairments")]
     pub impair: Option<Impairments>,
-    /// Do this to packets that are received
+    /// Do this to packets that are received; in a file also a table, `[impair-back]`
     #[arg(long, value_name = "WORD=VALUE,...")]
-    #[serde(deserialize_with = "one")]
+    #[serde(deserialize_with = "impairments")]
     pub impair_back: Option<Impairments>,
     /// How long connections may go on after Ctrl-C or SIGTERM [default: 2s]
     #[arg(long, value_name = "TIME")]
