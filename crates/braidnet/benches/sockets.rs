@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p braidnet --bench sockets -- 9 400` (rounds, milliseconds of each measurement). Without arguments a smoke size. A service that runs to
 //! completion, and a task of tokio's that writes to a stream, send the same bytes to a far end that reads them; what is compared is the processor time of the sending side
-//! for each gigabit, the far end's left out. Each way runs once on one thread (the runtime's only one turns the stack), and once with the stack on a thread of its own, where the task has
+//! for each gigabit, the far end's left out. Each way runs once on one thread (another task of the runtime's drives the host), and once with the stack on a thread of its own, where the task has
 //! another: what both take counts. Beside them a task sends back what comes, as bytes that it reads and writes, and as messages, which nobody copies: the wire copies
 //! each packet into a buffer of the receiver's, as a device does.
 
@@ -11,7 +11,7 @@ use braidnet::message::Message;
 use braidnet::net::{self, Host};
 use braidnet::stream::Processor;
 use braidnet::sync::usage::{process_cpu_nanos, thread_cpu_nanos};
-use braidnet::tokio::TcpListener;
+use braidnet::tokio::{TcpListener, drive};
 use braidnet::wire::address::Tuple;
 use braidnet::{
     Connection, Instant, Io, ReceiveError, ServerBuilder, Service, Session, Stack, StackConfig,
@@ -222,19 +222,20 @@ fn messages_here(lasts: Duration) -> Found {
     task_here(lasts, there.copying(), far, echo_messages)
 }
 
-/// A task on the thread that turns both stacks.
+/// A task on the runtime that drives its host, and turns the far end whenever all others wait.
 fn task_here<T: Future<Output = ()> + 'static>(
     lasts: Duration,
     device: impl Device,
     mut far: Far,
     task: impl FnOnce(net::TcpListener) -> T,
 ) -> Found {
-    let (host, mut processor) = Host::turned(&config("10.0.0.2"), device).expect("a host");
+    let (host, mut driver) = Host::driven(&config("10.0.0.2"), device).expect("a host");
     let local = LocalSet::new();
     local.spawn_local(task(listen(&host)));
-    local.block_on(&runtime(), async {
+    local.spawn_local(async move { drive(&mut driver).await });
+    let runtime = Builder::new_current_thread().enable_time().build();
+    local.block_on(&runtime.expect("a runtime"), async {
         measure!(far, lasts, thread_cpu_nanos() - far.took, {
-            processor.turn(far.now(), BUDGET);
             far.turn();
             yield_now().await;
         })
