@@ -4,7 +4,7 @@
 //!
 //! Exit codes: 0 success, 1 something failed while running, 2 the command line or configuration asks for what cannot be,
 //! 130 interrupted by Ctrl-C.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod choices;
 mod compare;

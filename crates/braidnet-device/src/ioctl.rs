@@ -131,12 +131,18 @@ pub fn attached_address(tun: impl AsFd) -> io::Result<[u8; 6]> {
     hardware_address(tun, "")
 }
 
-/// Another descriptor for the open file behind this number; neither is left to programs that this one becomes or starts.
+/// Another descriptor for the open file behind this number, which this process was started with; neither is left to programs that this one becomes or starts.
 ///
-/// # Safety
-/// The open file is not one that a value of this process owns alone.
-pub unsafe fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+/// What was there when the process began is not closed on exec, or it would not be there; what values of this process own has been opened to be. So these are
+/// refused (`EBADF`), as is a number that was asked for before.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers, and fails for one that is no descriptor.
+    let flags: c_int = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    checked(flags)?;
+    if flags & libc::FD_CLOEXEC != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: as before.
     let marked: c_int = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
     checked(marked)?;
     // SAFETY: as before.

@@ -164,7 +164,7 @@ impl Carrier {
         let device = match &self.which {
             Which::Named(mode, name) => self.create(*mode, name, host, queues),
             Which::Inherited(numbers) => {
-                let queues = numbers.iter().map(|number| inherited(*number));
+                let queues = numbers.iter().map(|number| tun::inherited(*number));
                 queues
                     .collect::<Result<_, _>>()
                     .and_then(|queues| self.adopt(queues))
@@ -313,13 +313,6 @@ impl Carrier {
 /// What is said where an Ethernet address is for nobody.
 pub fn no_frames(word: &str) -> String {
     format!("{word} needs a device of Ethernet frames: a TUN device has none")
-}
-
-/// A descriptor that this process was started with.
-#[allow(unsafe_code)]
-fn inherited(number: i32) -> Result<OwnedFd, TunError> {
-    // SAFETY: this process has opened no TUN device by now, and of what is none the copy is refused before anything else is done with it.
-    unsafe { tun::inherited(number) }
 }
 
 /// The first who connects; none if a signal comes before.

@@ -44,17 +44,13 @@ impl Default for PassedConfig {
 }
 
 /// The descriptor of this number that this process was started with, by another number; the first stays open as long as the process lives, and programs
-/// that it starts have neither.
-///
-/// # Safety
-/// The number is that of a descriptor that no value of this process owns, or of none: one that was open when the process began, and is nobody's.
+/// that it starts have neither. A descriptor that is closed on exec (`FD_CLOEXEC`), as all are that this crate and std open, is none: it did not come with the process, or was asked for
+/// before.
 ///
 /// # Errors
 /// [`TunError::NoDescriptor`] if there is none, [`TunError::System`] if there can be no other number for it.
-pub unsafe fn inherited(number: RawFd) -> Result<OwnedFd, TunError> {
-    // SAFETY: the caller says so.
-    let copy = unsafe { ioctl::duplicate(number) };
-    copy.map_err(|error| match error.raw_os_error() {
+pub fn inherited(number: RawFd) -> Result<OwnedFd, TunError> {
+    ioctl::inherited(number).map_err(|error| match error.raw_os_error() {
         Some(libc::EBADF) => TunError::NoDescriptor { number },
         _ => TunError::System {
             name: format!("descriptor {number}"),

@@ -51,11 +51,13 @@ fn an_open_device_is_taken_over_with_what_it_is() {
             if !set_up(name) {
                 return;
             }
-            // SAFETY: it is not closed before it is copied, and nothing else is done with it.
-            let copy = unsafe { inherited(opened.as_raw_fd()) }.expect("it is open");
-            assert!(
-                rustix::io::fcntl_getfd(&opened).is_ok_and(|set| set.contains(FdFlags::CLOEXEC))
-            );
+            let number = opened.as_raw_fd();
+            let refused = |number| matches!(inherited(number), Err(TunError::NoDescriptor { .. }));
+            assert!(refused(number), "this process has opened it");
+            // As if the process had been started with it.
+            rustix::io::fcntl_setfd(&opened, FdFlags::empty()).expect("it is open");
+            let copy = inherited(number).expect("it is open");
+            assert!(refused(number), "it was asked for before");
             drop(opened);
             let device = adopt(vec![copy]).expect("a TUN device");
             assert_eq!((device.name(), device.is_adopted()), (name, true));
@@ -118,8 +120,7 @@ fn descriptors_come_over_a_unix_socket() {
 #[test]
 fn what_is_no_devices_descriptor_is_refused_by_name() {
     in_namespace("not passed", || {
-        // SAFETY: no descriptor has that number.
-        let none = unsafe { inherited(9999) }.map(drop);
+        let none = inherited(9999).map(drop);
         assert!(matches!(none, Err(TunError::NoDescriptor { number: 9999 })));
         let refused = |queues| adopt(queues).map(drop).expect_err("it cannot be");
         assert!(matches!(refused(vec![]), TunError::NoDescriptors));
