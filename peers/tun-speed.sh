@@ -8,7 +8,7 @@
 #   LOADS="send echo" ROUNDS=15 peers/tun-speed.sh
 #
 # Loads: send and receive (as the client sees it; Gbit/s), their eightfold (send8, receive8), echo (one byte there and back; µs).
-# Needs root and ip (iproute2). BRAIDNET and OVER_TUN name other binaries, SIDES, LOADS, ROUNDS, SECONDS_EACH, ARGUMENTS (of serve) what is run.
+# Needs root and ip (iproute2). BRAIDNET and OVER_TUN name other binaries, SIDES, LOADS, ROUNDS, SECONDS_EACH, ARGUMENTS (of serve: two processors) what is run.
 set -euo pipefail
 
 NAME=tun-speed
@@ -16,7 +16,7 @@ SIDES=${SIDES:-braidnet smoltcp smoltcp-plain kernel}
 LOADS=${LOADS:-send receive send8 receive8 echo}
 ROUNDS=${ROUNDS:-7}
 SECONDS_EACH=${SECONDS_EACH:-3}
-ARGUMENTS=${ARGUMENTS:-}
+ARGUMENTS=${ARGUMENTS---processors 2}
 HOST=bn-host-$$ FAR=bn-far-$$
 NAMESPACES=("$HOST" "$FAR")
 source "$(dirname "$0")/beside-linux.sh"

@@ -1,7 +1,11 @@
 //! What the device does of the transports' work.
 
 use braidnet_message::{Checksum, Message};
+use braidnet_wire::ipv4::{self, MAX_TOTAL_LEN};
 use braidnet_wire::tcp;
+
+/// Most payload bytes in a train: what one IP packet holds beside the longest headers, so that a device may take it whole.
+pub(crate) const TRAIN_BYTES: usize = MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - tcp::MAX_HEADER_LEN;
 
 /// What a device does of what the transports would do otherwise, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -53,5 +57,13 @@ impl Offload {
             self,
             Offload::Checksums | Offload::Segments | Offload::Datagrams
         )
+    }
+
+    /// How many segments of so many bytes leave in one packet: those of a train where the device takes trains, else one.
+    pub(crate) fn segments_at_once(self, mss: u32) -> u32 {
+        match self {
+            Offload::Segments | Offload::Datagrams => (TRAIN_BYTES as u32 / mss.max(1)).max(1),
+            Offload::Nothing | Offload::Checksums | Offload::LeftOut => 1,
+        }
     }
 }

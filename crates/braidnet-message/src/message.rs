@@ -137,6 +137,25 @@ impl Message {
         Some(unsafe { self.slice_mut(start, end) })
     }
 
+    /// Bytes that [`prepend`](Message::prepend) may take: the headroom, or 0 where another message may see it.
+    ///
+    /// ```
+    /// # use braidnet_message::{Arena, Pool};
+    /// # let mut pool = Pool::new(&Arena::new(1 << 20));
+    /// let message = pool.copy_from_slice(100, b"payload").unwrap();
+    /// assert_eq!(message.room_in_front(), 100);
+    /// let view = message.share(&mut pool).unwrap();
+    /// assert_eq!((message.room_in_front(), view.room_in_front()), (0, 0));
+    /// ```
+    pub fn room_in_front(&self) -> usize {
+        let node = self.node();
+        if node.owns_front() || node.is_unique() {
+            node.start.get() as usize
+        } else {
+            0
+        }
+    }
+
     /// Grows the first block by `n` bytes at its front, and returns these to be written.
     ///
     /// `None`, and nothing done, if the headroom is less, or the block neither unique nor

@@ -22,12 +22,14 @@ const LINE: usize = 72;
 const LINE_WITH_END: usize = LINE + 2;
 /// The pattern begins anew after as many lines as there are characters.
 const PERIOD: usize = CHARACTERS * LINE_WITH_END;
-static PATTERN: [u8; PERIOD] = pattern();
+/// The pattern, and so much of it once more that the longest message is one piece of it wherever it begins.
+static PATTERN: [u8; PERIOD + LONGEST] = pattern();
+const LONGEST: usize = 1 << 16;
 
-const fn pattern() -> [u8; PERIOD] {
-    let mut pattern = [0; PERIOD];
+const fn pattern() -> [u8; PERIOD + LONGEST] {
+    let mut pattern = [0; PERIOD + LONGEST];
     let mut at = 0;
-    while at < PERIOD {
+    while at < pattern.len() {
         let (line, column) = (at / LINE_WITH_END, at % LINE_WITH_END);
         pattern[at] = match column {
             LINE => b'\r',
@@ -50,26 +52,21 @@ struct Generating {
 const RETRY: Duration = Duration::from_millis(20);
 
 impl Generating {
-    /// Fills what space there is, in whole segments, wherever the pattern begins anew: what is short ends a train.
+    /// Fills what space there is with views of the pattern, in whole segments: what is short ends a train.
     fn fill(&mut self, io: &mut Io<'_, '_>) {
-        while io.space() > 0 && !self.stopped {
-            let bytes = (io.space() as usize).min(io.mss());
-            let Some(mut message) = io.allocate(bytes) else {
+        let (mss, piece) = (io.mss(), io.piece().min(LONGEST));
+        while io.space() >= mss as u64 && !self.stopped {
+            let bytes = (io.space().min(piece as u64) as usize).max(mss);
+            let bytes = bytes - bytes % mss;
+            let Some(message) = io.pool().view_static(&PATTERN[self.at..self.at + bytes]) else {
                 io.wake_at(io.now() + RETRY);
                 return;
             };
-            let mut at = self.at;
-            while message.total_len() < bytes {
-                let left = bytes - message.total_len();
-                let pattern = &PATTERN[at..];
-                let copied = message.extend_from_slice_summed(&pattern[..left.min(pattern.len())]);
-                at = (at + copied) % PERIOD;
-            }
             if io.send(message).is_err() {
                 // The connection is closing.
                 return;
             }
-            self.at = at;
+            self.at = (self.at + bytes) % PERIOD;
         }
     }
 }
@@ -111,7 +108,7 @@ mod tests {
         assert!(lines[0].starts_with(b" !\"#$%&'()") && lines[0].ends_with(b"cdefg\r\n"));
         assert!(lines[1].starts_with(b"!\"#$") && lines[1].ends_with(b"defgh\r\n"));
         assert!(lines[94].starts_with(b"~ !\"#"));
-        assert_eq!(lines.len(), 95);
+        assert!(lines.len() > 95);
         assert!(
             PATTERN
                 .iter()

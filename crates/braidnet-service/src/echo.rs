@@ -55,10 +55,10 @@ impl Echoing {
     /// The next bytes to go back: no more at once than there is space for sooner or later. The peer's segments may be longer.
     fn next(&mut self, io: &mut Io<'_, '_>) -> Option<Message> {
         let mut message = self.pending.pop()?;
-        if message.total_len() <= io.mss() {
+        if message.total_len() <= io.piece() {
             return Some(message);
         }
-        let first = message.split_to(io.mss(), io.pool());
+        let first = message.split_to(io.piece(), io.pool());
         self.pending.push_front(message);
         if first.is_none() {
             io.wake_at(io.now() + RETRY);

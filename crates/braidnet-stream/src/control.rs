@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[repr(u32)]
 pub enum Verb {
     /// Up: the connection is established; `tuple` is set, `value` is the number of bytes that may be sent, `detail`
-    /// the largest segment in bytes. Whoever takes the connection up says [`Verb::Accepted`].
+    /// says how long pieces of data are best ([`Control::pieces`]). Whoever takes the connection up says [`Verb::Accepted`].
     Connected = 1,
     /// Up: the connection that was asked for with [`Verb::Connect`] is being opened, and this is its number; `tuple` is
     /// set. If it was asked for [with data](Control::HELD_WITH_DATA), `value` is the number of bytes that may be sent before it begins, and `detail`
@@ -101,6 +101,9 @@ pub struct Control {
     reserved: u32,
 }
 
+/// The part of the detail of [`Verb::Connected`] that is the largest segment.
+const MSS: u32 = 0xffff;
+
 impl Control {
     /// Detail of [`Verb::Closed`]: both sides finished.
     pub const CLOSED: u32 = 0;
@@ -148,6 +151,22 @@ impl Control {
     /// The same with `detail`.
     pub fn detail(self, detail: u32) -> Control {
         Control { detail, ..self }
+    }
+
+    /// The same with the detail of [`Verb::Connected`]: the largest segment has `mss` bytes, less than 64 KiB, and a piece of data of up to `segments` of them, 1 or more, is
+    /// handed down with less work than one by one.
+    pub fn pieces(self, mss: u32, segments: u32) -> Control {
+        self.detail(mss & MSS | (segments.max(1) - 1) << MSS.count_ones())
+    }
+
+    /// Of [`Verb::Connected`], bytes of the largest segment, at least 1.
+    pub fn mss(&self) -> u32 {
+        (self.detail & MSS).max(1)
+    }
+
+    /// Of [`Verb::Connected`], bytes of the longest piece of data that is best handed down: as many full segments as a device takes at once, or one.
+    pub fn piece(&self) -> u32 {
+        self.mss() * ((self.detail >> MSS.count_ones()) + 1)
     }
 
     /// The same with `tuple`.

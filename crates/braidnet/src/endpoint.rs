@@ -30,8 +30,9 @@ pub(crate) struct Endpoint {
     unreported: u32,
     /// Bytes that may still be sent.
     space: u32,
-    /// Largest segment.
-    mss: u32,
+    /// Largest segment, and the longest piece that is handed down, which is of whole segments. Bytes.
+    mss: u16,
+    piece: u32,
     /// The segment that is being filled.
     filling: Option<Message>,
     /// What does not fill a segment is held back.
@@ -87,6 +88,7 @@ impl Endpoint {
             unreported: 0,
             space: 0,
             mss: 0,
+            piece: 0,
             filling: None,
             corked: false,
             beginning: None,
@@ -98,10 +100,11 @@ impl Endpoint {
     }
 
     /// The handshake is over.
-    pub(crate) fn open(&mut self, space: u64, mss: u32) {
+    pub(crate) fn open(&mut self, connected: &Control) {
         self.state = Phase::Open;
-        self.space = space as u32;
-        self.mss = mss.max(1);
+        self.space = connected.value as u32;
+        self.mss = connected.mss() as u16;
+        self.piece = connected.piece();
     }
 
     /// Data may be sent before the connection begins, if it was asked for with such.
@@ -278,10 +281,16 @@ impl Endpoint {
         if self.filling.is_some() {
             left = self.fill_up(left, &mut out);
         }
-        let size = self.mss().min(wanted.max(SMALL));
+        let mut most = self.piece as usize;
         while !left.is_empty() {
+            let size = self.size_for(wanted, left.len(), most);
             let (now, later) = left.split_at(left.len().min(size));
             let Some(mut segment) = pool.copy_from_slice_summed(HEADROOM, now, size) else {
+                if size > self.mss() {
+                    // Where there is no long buffer there may be a short one.
+                    most = self.mss();
+                    continue;
+                }
                 break;
             };
             left = later;
@@ -306,12 +315,12 @@ impl Endpoint {
         pool: &mut Pool,
         mut out: impl FnMut(Message),
     ) -> usize {
-        (self.space, self.mss) = (bytes.len() as u32, mss);
+        (self.space, self.mss, self.piece) = (bytes.len() as u32, mss as u16, mss);
         let written = self.write(bytes, pool, &mut out);
         if let Some(segment) = self.filling.take() {
             out(segment);
         }
-        (self.space, self.mss) = (0, 0);
+        (self.space, self.mss, self.piece) = (0, 0, 0);
         written
     }
 
@@ -382,7 +391,7 @@ impl Endpoint {
         let Some(mut segment) = self.filling.take() else {
             return bytes;
         };
-        let room = (self.mss() - segment.len()).min(bytes.len());
+        let room = self.room_in(&segment).min(bytes.len());
         let copied = segment.extend_from_slice_summed(&bytes[..room]);
         if self.is_full(&segment) {
             out(segment);
@@ -395,8 +404,28 @@ impl Endpoint {
     /// Whether a segment has no room for more that would be worth it.
     #[inline]
     fn is_full(&self, segment: &Message) -> bool {
-        let room = (self.mss() - segment.len()).min(segment.tailroom());
+        let room = self.room_in(segment).min(segment.tailroom());
         room <= self.mss() / SLIVER
+    }
+
+    /// Bytes that complete the last segment of what is being filled.
+    #[inline]
+    fn room_in(&self, filling: &Message) -> usize {
+        let (mss, len) = (self.mss(), filling.len());
+        match len <= mss {
+            true => mss - len,
+            false => len.next_multiple_of(mss) - len,
+        }
+    }
+
+    /// Bytes of the buffer for what is `left` of a write of `wanted`: those of a segment, or of as many as one of at most `most` bytes holds.
+    #[inline]
+    fn size_for(&self, wanted: usize, left: usize, most: usize) -> usize {
+        let mss = self.mss();
+        match left > mss && most > mss {
+            true => left.next_multiple_of(mss).min(most),
+            false => mss.min(wanted.max(SMALL)),
+        }
     }
 
     /// Hands the segment that is being filled down as it is, unless it is to be held back.
@@ -421,7 +450,7 @@ const SMALL: usize = 64;
 mod tests {
     use super::*;
     use braidnet_message::Arena;
-    use braidnet_stream::BucketId;
+    use braidnet_stream::{BucketId, Verb};
     use braidnet_wire::address::Address;
 
     fn endpoint() -> Endpoint {
@@ -486,5 +515,67 @@ mod tests {
         assert_eq!(rest.blocks().collect::<Vec<_>>(), [&b"o "[..], b"three"]);
         assert_eq!((rest.connection(), endpoint.readable()), (7, 0));
         assert!(endpoint.take().is_none());
+    }
+
+    /// Where a device takes several segments at once, what is written goes down in pieces of whole segments, in the order of the stream, and a last segment that is not
+    /// full is filled by what is written next.
+    #[test]
+    fn long_writes_go_down_in_pieces_of_whole_segments() {
+        const MSS: usize = 1000;
+        let rows: [(&[usize], &[usize]); 6] = [
+            (&[300], &[300]),
+            (&[1000], &[1000]),
+            (&[10_000, 10_000], &[4000, 4000, 2000, 4000, 4000, 2000]),
+            (&[4500], &[4000, 500]),
+            (&[2500, 700, 100], &[3000, 300]),
+            (&[3960], &[3960]),
+        ];
+        for (writes, pieces) in rows {
+            let mut pool = Pool::new(&Arena::new(4 << 20));
+            let mut pool = pool.bind();
+            let mut endpoint = endpoint();
+            let connected = Control::new(Verb::Connected).pieces(MSS as u32, 4);
+            endpoint.open(&connected.value(1 << 20));
+            let (mut down, mut written) = (Vec::new(), Vec::new());
+            for (number, len) in writes.iter().enumerate() {
+                let bytes: Vec<u8> = (0..*len).map(|at| (at * 7 + number) as u8).collect();
+                let taken = endpoint.write(&bytes, &mut pool, |piece| down.push(piece));
+                assert_eq!(taken, *len);
+                written.extend(bytes);
+            }
+            endpoint.flush(|piece| down.push(piece));
+            let lengths: Vec<usize> = down.iter().map(Message::total_len).collect();
+            assert_eq!(lengths, pieces, "{writes:?}");
+            let sent: Vec<u8> = down
+                .iter()
+                .flat_map(|piece| piece.bytes().to_vec())
+                .collect();
+            assert!(sent == written, "{writes:?}");
+        }
+    }
+
+    /// Where no long buffer is to be had, short ones do.
+    #[test]
+    fn a_long_write_makes_do_with_short_buffers() {
+        let mut pool = Pool::new(&Arena::new(2 << 20));
+        let mut pool = pool.bind();
+        // They are out of long ones, and of all others but these.
+        let short: Vec<Message> = (0..64)
+            .map(|_| pool.allocate(HEADROOM, 1000).unwrap())
+            .collect();
+        let mut long = Vec::new();
+        while let Some(buffer) = pool.allocate(HEADROOM, 4000) {
+            long.push(buffer);
+        }
+        short.into_iter().for_each(|buffer| pool.free(buffer));
+        let mut endpoint = endpoint();
+        endpoint.open(&Control::new(Verb::Connected).pieces(1000, 4).value(1 << 20));
+        let mut down = Vec::new();
+        assert_eq!(
+            endpoint.write(&[7; 8000], &mut pool, |piece| down.push(piece)),
+            8000
+        );
+        endpoint.flush(|piece| down.push(piece));
+        assert!(down.iter().all(|piece| piece.total_len() == 1000));
     }
 }

@@ -182,7 +182,7 @@ impl Endpoints {
         };
         match verb {
             Verb::Connected => {
-                endpoint.open(control.value, control.detail);
+                endpoint.open(&control);
                 endpoint.is_unaccepted = !known;
                 let event = if known {
                     Event::Connected

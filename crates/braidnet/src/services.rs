@@ -153,10 +153,15 @@ impl Io<'_, '_> {
         self.slot.space
     }
 
-    /// The best size of a message to send, in bytes: what goes into one segment. For so many bytes there is
-    /// [`space`](Io::space) sooner or later.
+    /// Bytes that go into one segment. For so many there is [`space`](Io::space) sooner or later.
     pub fn mss(&self) -> usize {
-        self.slot.mss
+        self.slot.mss as usize
+    }
+
+    /// The best size of a long message to send, in bytes: a whole number of segments of [`mss`](Io::mss) bytes, one, or where the device takes several at once as many of
+    /// them. For so many bytes there is [`space`](Io::space) sooner or later.
+    pub fn piece(&self) -> usize {
+        self.slot.piece as usize
     }
 
     /// An empty message for at most `size` bytes to send, with [`HEADROOM`] in front; `None` if the stack's memory is used
@@ -178,7 +183,7 @@ impl Io<'_, '_> {
     ///
     /// # Errors
     /// Hands it back if there is not [`space`](Io::space) for all of it, or if the session has closed. For a message longer
-    /// than [`mss`](Io::mss), as one received may be, there may never be: split it.
+    /// than [`piece`](Io::piece), as one received may be, there may never be: split it.
     pub fn send(&mut self, mut message: Message) -> Result<(), Message> {
         let len = message.total_len() as u64;
         if self.slot.closing || len > self.slot.space {
@@ -196,7 +201,7 @@ impl Io<'_, '_> {
         let mut written = 0;
         while written < bytes.len() {
             let piece = (bytes.len() - written)
-                .min(self.slot.mss)
+                .min(self.slot.piece as usize)
                 .min(self.slot.space as usize);
             let Some(mut message) = (piece > 0).then(|| self.allocate(piece)).flatten() else {
                 break;

@@ -5,9 +5,10 @@
 //! again whose sum is known.
 
 use super::Counted;
+use crate::HEADROOM;
 use crate::notes::Frame;
 use braidnet_message::Message;
-use braidnet_stream::Context;
+use braidnet_stream::{Context, Trace};
 use braidnet_wire::checksum::Sum;
 use braidnet_wire::ipv4::{self, MIN_HEADER_LEN};
 use braidnet_wire::tcp::{self, TcpFlags};
@@ -88,24 +89,54 @@ impl Cutter {
         let mut left = Some(train);
         while let Some(mut segment) = left {
             left = segment.take_continuation();
-            if self.put_headers(headers, &mut segment, left.is_none()) {
-                cx.down(segment);
-            } else {
-                cx.drop(segment, Counted::NoBuffer.counter());
+            let is_last = left.is_none();
+            if segment.len() <= self.payload_len {
+                let payload = (segment.len(), segment.block_sum());
+                if self.put_headers(headers, &mut segment, payload, is_last) {
+                    cx.down(segment);
+                    continue;
+                }
             }
+            self.cut_block(headers, &segment, is_last, cx);
         }
     }
 
-    /// Puts the headers in front of a segment; false if there is no room for them.
+    /// The same of a block of several segments, or of one that has no room for headers: these are in blocks of their own.
+    #[inline(never)]
+    fn cut_block(&mut self, headers: &[u8], block: &Message, is_last: bool, cx: &mut Context<'_>) {
+        let mut at = 0;
+        while at < block.len() {
+            let len = self.payload_len.min(block.len() - at);
+            let view = block.share_range(at, len, cx.pool());
+            at += len;
+            let is_last = is_last && at == block.len();
+            let front = cx.pool().allocate(HEADROOM, 0);
+            let (Some(view), Some(mut segment)) = (view, front) else {
+                self.seq = self.seq.wrapping_add(len as u32);
+                cx.count_dropped(Trace::of(block), Counted::NoBuffer.counter(), 1);
+                continue;
+            };
+            let sum = view.block_sum();
+            segment.push_continuation(view);
+            self.put_headers(headers, &mut segment, (len, sum), is_last);
+            cx.down(segment);
+        }
+    }
+
+    /// Puts the headers in front of a segment, of whose payload length and sum are known; false if there is no room for them.
     #[inline(always)]
-    fn put_headers(&mut self, headers: &[u8], segment: &mut Message, is_last: bool) -> bool {
-        let payload_len = segment.len();
-        let payload_sum = segment.block_sum();
-        let seq = self.seq;
-        self.seq = seq.wrapping_add(payload_len as u32);
+    fn put_headers(
+        &mut self,
+        headers: &[u8],
+        segment: &mut Message,
+        (payload_len, payload_sum): (usize, Sum),
+        is_last: bool,
+    ) -> bool {
         let Some(front) = segment.prepend(headers.len()) else {
             return false;
         };
+        let seq = self.seq;
+        self.seq = seq.wrapping_add(payload_len as u32);
         front.copy_from_slice(headers);
         // A train is no longer than one IP packet can be.
         let total_len = (headers.len() + payload_len) as u16;

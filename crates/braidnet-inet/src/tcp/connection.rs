@@ -6,6 +6,7 @@ use super::listen::{Listener, Place};
 use super::send_queue::{Room, SendQueue};
 use super::{NO_BUFFER, NOT_SENDABLE, RETRANSMITTED, SEGMENTS_OUT};
 use crate::notes::{Arrival, Departure};
+use crate::offload::Offload;
 use braidnet_message::{Charge, Kind, Message};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Trace, Verb};
 use braidnet_tcp::{Outlet, Payload, Setting, Sink, Tcb, Transmit};
@@ -66,12 +67,18 @@ impl Connection {
     }
 
     /// Tells that the handshake is over, in `carrier`. Until it is accepted it has this `place`, if it is a listener's.
-    pub(super) fn connected(&mut self, carrier: Message, place: Option<Place>) -> Message {
+    pub(super) fn connected(
+        &mut self,
+        carrier: Message,
+        place: Option<Place>,
+        offload: Offload,
+    ) -> Message {
+        let mss = self.tcb.mss();
         self.place = place;
         self.announced = true;
         Control::new(Verb::Connected)
             .value(u64::from(self.tcb.send_space()))
-            .detail(self.tcb.mss())
+            .pieces(mss, offload.segments_at_once(mss))
             .tuple(self.tuple)
             .carried_by(carrier, self.id)
     }
@@ -86,6 +93,7 @@ impl Connection {
         cx: &mut Context<'_>,
     ) -> Option<Message> {
         let (id, sending) = (first.connection(), &mut self.sending);
+        let mss = self.tcb.mss();
         let mut message = first;
         let mut next = None;
         self.tcb.send_as_fits(|space| {
@@ -96,7 +104,11 @@ impl Connection {
                     refuse(message, cx);
                 } else if len > 0 {
                     left -= len;
-                    sending.push(message);
+                    if len <= mss {
+                        sending.push(message);
+                    } else {
+                        sending.push_long(message);
+                    }
                 }
                 match more.next() {
                     Some(more) if more.connection() == id && more.kind() == Kind::Data => {

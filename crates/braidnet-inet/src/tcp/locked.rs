@@ -28,7 +28,7 @@
 //! processor's own. They are here because SICS's TCP had them, to be measured.
 
 use super::before::{Removal, Unlocked, is_taken};
-use super::{NO_BUFFER, Tcp, TcpLocks};
+use super::{HEADROOM, NO_BUFFER, Tcp, TcpLocks};
 use crate::notes::Departure;
 use crate::sift::keep;
 use crate::sum;
@@ -186,7 +186,7 @@ impl LockedTcp {
         for message in run.drain() {
             let mut next = Some(message);
             while let Some(mut message) = next {
-                next = take_apart(&mut message, cx.pool());
+                next = take_apart(&mut message, cx);
                 match self.prepend(&mut message) {
                     true => cx.down(message),
                     false => cx.count(NO_BUFFER, 1),
@@ -203,16 +203,50 @@ impl Removal for LockedTcp {
 }
 
 /// Leaves only the first segment of a train that is to leave, and returns the others as a train of their own.
-fn take_apart(train: &mut Message, pool: &mut Pool) -> Option<Message> {
-    // In a train that leaves each block is one segment: no buffer is needed.
-    let mut rest = train.take_rest(pool).ok().flatten()?;
+fn take_apart(train: &mut Message, cx: &mut Context<'_>) -> Option<Message> {
+    let each = train.segment_bytes() as usize;
+    if each == 0 {
+        return None;
+    }
+    train.set_segment_bytes(0);
+    let mut rest = train.take_continuation()?;
+    if rest.len() > each || rest.room_in_front() < HEADROOM {
+        rest = match with_front(rest, each, cx.pool()) {
+            Ok(rest) => rest,
+            Err(lost) => {
+                cx.count(NO_BUFFER, lost.total_len().div_ceil(each) as u64);
+                return None;
+            }
+        };
+    }
+    if rest.total_len() > each {
+        rest.set_segment_bytes(each as u32);
+    }
     let mut departure = train.note::<Departure>();
     let first = train.note_mut::<Departure>();
     first.header.flags.0 &= !(TcpFlags::PSH.0 | TcpFlags::FIN.0);
-    departure.header.seq += train.len() as u32;
+    departure.header.seq += train.total_len() as u32;
     rest.set_bucket(train.bucket());
     rest.set_note(departure);
     Some(rest)
+}
+
+/// Copies the first segment out of a block of several, or one that cannot carry headers, so that it can.
+fn with_front(mut rest: Message, each: usize, pool: &mut Pool) -> Result<Message, Message> {
+    let len = each.min(rest.len());
+    let Some(mut first) = pool.copy_from_slice_summed(HEADROOM, &rest.bytes()[..len], len) else {
+        return Err(rest);
+    };
+    rest.strip(len);
+    if rest.is_empty() {
+        match rest.take_continuation() {
+            Some(behind) => first.push_continuation(behind),
+            None => return Ok(first),
+        }
+    } else {
+        first.push_continuation(rest);
+    }
+    Ok(first)
 }
 
 // What is not forwarded would be lost without a word.

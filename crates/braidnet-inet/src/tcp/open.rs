@@ -92,7 +92,7 @@ impl Tcp {
         }
         if outcome.events.contains(Events::CONNECTED) {
             cx.count(OPENED, 1);
-            cx.up(connection.connected(carrier, place));
+            cx.up(connection.connected(carrier, place, self.offload));
         }
         if let Some(connection) = table.connection(slot) {
             self.heed_fast_opened(connection, cx);

@@ -1,18 +1,16 @@
 //! What a connection has been given to send and the peer has not acknowledged yet.
 
 use super::after::HEADROOM;
+use crate::offload::TRAIN_BYTES;
 use braidnet_message::{Message, Pool};
-use braidnet_wire::ipv4::{self, MAX_TOTAL_LEN};
-use braidnet_wire::tcp;
+use core::ops::Range;
 use std::collections::VecDeque;
-
-/// Most payload bytes in a train: what one IP packet holds beside the longest headers, so that a device may take it whole.
-const TRAIN_BYTES: usize = MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - tcp::MAX_HEADER_LEN;
 
 /// The bytes from `snd_una` on, in the pieces in which the application handed them down.
 ///
 /// The engine knows ranges; this holds the bytes. A piece that an application's library cut at the segment size leaves
-/// as one segment in its own buffer, headers in front (DEMUX §3.2.3); small pieces are gathered.
+/// as one segment in its own buffer, headers in front (DEMUX §3.2.3); small pieces are gathered; of one that is as long as several segments
+/// a train is made as a whole.
 #[derive(Default)]
 pub(super) struct SendQueue {
     pieces: VecDeque<Message>,
@@ -42,6 +40,18 @@ impl SendQueue {
     pub(super) fn push(&mut self, piece: Message) {
         debug_assert!(piece.total_len() > 0);
         self.pieces.push_back(piece);
+    }
+
+    /// Appends a piece that is longer than a segment: each of its blocks is one by itself, so that segments can be told apart in a train.
+    #[inline(never)]
+    pub(super) fn push_long(&mut self, piece: Message) {
+        let mut left = Some(piece);
+        while let Some(mut block) = left {
+            left = block.take_continuation();
+            if !block.is_empty() {
+                self.push(block);
+            }
+        }
     }
 
     /// Lets go of the first `bytes` bytes: they are acknowledged.
@@ -117,10 +127,10 @@ impl SendQueue {
         (len, views(pieces, within as usize, len as usize, pool))
     }
 
-    /// Couples the pieces from `offset` on to a segment, which makes a train of it, or to a train: how many bytes.
+    /// Couples the bytes from `offset` on to a segment, which makes a train of it, or to a train: how many bytes.
     ///
-    /// They are whole pieces that would each make a segment of its own, in its own buffer, as long as those before them; a
-    /// shorter one is the last.
+    /// They are whole pieces that would each make a segment of its own, in its own buffer, as long as those before them, a
+    /// shorter one the last; and of a longer piece as many full segments as there may be, in one block.
     pub(super) fn couple(
         &mut self,
         train: &mut Message,
@@ -135,56 +145,95 @@ impl SendQueue {
         };
         // A segment that was gathered has its headers in a block apart: no train begins with it.
         let is_gathered = train.segment_bytes() == 0 && train.len() != total;
-        if is_gathered || self.cursor.byte != self.front.byte.wrapping_add(offset) {
+        if is_gathered {
             return 0;
+        }
+        let mut place = self.place();
+        let mut within = self.within(offset);
+        if within == self.len_of(place) {
+            // What was sent before was a part of it, the last.
+            (place, within) = (place + 1, 0);
         }
         let room = room.min(TRAIN_BYTES.saturating_sub(total) as u32);
         let mut coupled = 0;
-        let mut place = self.place();
-        let mut len = self.len_of(place);
-        // What is longer than one more segment may be is cut.
-        let most = segment.min(max);
-        while len <= most && coupled + max <= room {
-            let next = self.len_of(place + 1);
-            // As in `ends_segment`: one more that would fit is gathered with it.
-            if next != 0 && next <= max - len {
-                break;
-            }
-            let Some(piece) = self.pieces.get_mut(place) else {
-                break;
+        while coupled + max <= room {
+            let len = self.len_of(place);
+            let left = len.saturating_sub(within);
+            let bytes = if left > max {
+                // Full segments only: what is left of the piece is sent with what follows it.
+                let most = (room - coupled - max) / segment + 1;
+                most.min(left / segment) * segment
+            } else {
+                left
             };
-            if piece.headroom() < HEADROOM {
+            // What is longer than one more segment may be is cut. As in `ends_segment`: one more that would fit is gathered with it.
+            let is_cut = if left > max {
+                segment != max
+            } else {
+                left > segment
+            };
+            if left == 0 || is_cut || (left <= max && !self.ends_segment(place, left, max)) {
                 break;
             }
-            let Some(view) = piece.share_with_headroom(pool) else {
+            let Some(view) = self.view(place, within..within + bytes, pool) else {
                 break;
             };
             train.push_continuation(view);
-            coupled += len;
-            place += 1;
-            if len < segment {
+            coupled += bytes;
+            within += bytes;
+            if within == len {
+                place += 1;
+                within = 0;
+            }
+            if bytes < segment {
                 break;
             }
-            len = next;
         }
         if coupled > 0 {
             train.set_segment_bytes(segment);
+            let at = self.front.byte.wrapping_add(offset + coupled);
             self.cursor = Cursor {
                 piece: self.front.piece.wrapping_add(place as u32),
-                byte: self.cursor.byte.wrapping_add(coupled),
+                byte: at.wrapping_sub(within),
             };
         }
         coupled
     }
 
+    /// A view of these bytes of a piece, for a train: of a whole piece with the room in front of it, if that is to be had. `None` of a piece in several blocks, and
+    /// without buffers.
+    #[inline]
+    fn view(&mut self, place: usize, bytes: Range<u32>, pool: &mut Pool) -> Option<Message> {
+        let piece = self.pieces.get_mut(place)?;
+        if bytes.len() == piece.total_len()
+            && piece.headroom() >= HEADROOM
+            && let Some(view) = piece.share_with_headroom(pool)
+        {
+            return Some(view);
+        }
+        if piece.len() != piece.total_len() {
+            return None;
+        }
+        piece.share_range(bytes.start as usize, bytes.len(), pool)
+    }
+
     /// A block for the headers, and behind it counted views of the pieces from byte `within` of the cursor's on.
     #[inline(never)]
-    fn gathered(&self, within: u32, max: u32, pool: &mut Pool) -> (u32, Option<Message>) {
+    fn gathered(&mut self, within: u32, max: u32, pool: &mut Pool) -> (u32, Option<Message>) {
         let piece = self.place();
         let mut len = self.len_of(piece).saturating_sub(within).min(max);
         if len == 0 {
             debug_assert!(false, "the engine sends only what it was given");
             return (max, None);
+        }
+        // A train can begin with it.
+        let goes_on = self.len_of(piece) - within > max || self.len_of(piece + 1) > 0;
+        if len == max
+            && goes_on
+            && let Some(long) = self.pieces.get_mut(piece)
+            && long.len() == long.total_len()
+        {
+            return (max, first_of(long, within as usize, max as usize, pool));
         }
         let mut next = piece + 1;
         while !self.ends_segment(next - 1, len, max) {
@@ -193,6 +242,13 @@ impl SendQueue {
         }
         let pieces = self.pieces.iter().skip(piece);
         (len, views(pieces, within as usize, len as usize, pool))
+    }
+
+    /// How far behind the cursor the byte at `offset` is: inside the piece that the cursor is at, or out of it.
+    #[inline]
+    fn within(&self, offset: u32) -> u32 {
+        let at = self.front.byte.wrapping_add(offset);
+        at.wrapping_sub(self.cursor.byte)
     }
 
     /// Which of the pieces the cursor is at.
@@ -242,6 +298,20 @@ impl Cursor {
         self.piece = self.piece.wrapping_add(1);
         self.byte = self.byte.wrapping_add(bytes);
     }
+}
+
+/// A full segment of a piece in one block, from byte `within` on: the piece's own front if it can carry the headers, and else a copy, which costs less than what can be
+/// coupled to it then.
+fn first_of(piece: &mut Message, within: usize, max: usize, pool: &mut Pool) -> Option<Message> {
+    if within == 0
+        && piece.headroom() >= HEADROOM
+        && let Some(mut first) = piece.share_with_headroom(pool)
+    {
+        first.truncate(max);
+        return Some(first);
+    }
+    let bytes = piece.bytes().get(within..within + max)?;
+    pool.copy_from_slice_summed(HEADROOM, bytes, max)
 }
 
 /// A block for headers and views of `len` bytes of the pieces, from byte `within` of the first on; `None` without buffers.

@@ -157,7 +157,7 @@ impl Client {
                     asking.slots.resize_with(id.slot() + 1, || None);
                 }
                 asking.histogram.get_or_insert_with(histogram);
-                let mss = control.detail.max(1) as usize;
+                let mss = control.mss() as usize;
                 let out = Outgoing {
                     space: control.value,
                     waiting: 0,
@@ -324,7 +324,7 @@ impl Module for Server {
                     answering.slots.resize_with(id.slot() + 1, || None);
                 }
                 accept(id, LOST, cx);
-                let mss = control.detail.max(1) as usize;
+                let mss = control.mss() as usize;
                 let waiting = std::collections::VecDeque::with_capacity(64);
                 answering.slots[id.slot()] = Some(Answer {
                     id,

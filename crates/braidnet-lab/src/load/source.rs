@@ -69,7 +69,7 @@ impl Source {
                 }
                 // Space is reported in quarters of the buffer: half of it comes free for certain.
                 let most = usize::try_from(control.value / 2).unwrap_or(usize::MAX);
-                let mss = (control.detail as usize).min(most).max(1);
+                let mss = (control.mss() as usize).min(most).max(1);
                 sending.slots[id.slot()] = Some(Slot {
                     id,
                     mss,

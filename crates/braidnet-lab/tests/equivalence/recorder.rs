@@ -187,7 +187,7 @@ impl Recorder {
         let mut session = Session {
             id,
             tuple: control.tuple,
-            mss: control.detail as usize,
+            mss: control.mss() as usize,
             space: control.value as usize,
             pending: VecDeque::new(),
             ended: false,

@@ -111,8 +111,8 @@ pub(super) struct Errand {
     pub(super) envelope: Message,
     /// Where the rest of the file is left for the session.
     pub(super) returns: Returns,
-    /// Bytes of a segment.
-    pub(super) mss: usize,
+    /// Bytes of the longest message that is best sent.
+    pub(super) piece: usize,
     /// Bytes of the file to read at most.
     pub(super) max: usize,
     pub(super) work: Work,
@@ -163,6 +163,11 @@ impl Transfer {
     /// Bytes that are still to be read.
     pub(super) fn left(&self) -> u64 {
         self.end - self.offset
+    }
+
+    /// How many of `max` bytes it has left.
+    fn left_of(&self, max: usize) -> usize {
+        max.min(usize::try_from(self.left()).unwrap_or(usize::MAX))
     }
 }
 
@@ -304,11 +309,11 @@ impl FileReader {
             queue: &self.queue,
             pool: &mut pool,
             scratch: &mut self.scratch,
-            mss: errand.mss,
             patience: self.patience,
             segments: Segments {
                 envelope: errand.envelope,
                 open: None,
+                piece: errand.piece,
             },
         };
         // Nothing outlives a panic in there but the segments, which go back with a note that they are not whole.
@@ -335,7 +340,6 @@ struct Desk<'a> {
     queue: &'a Queue,
     pool: &'a mut Pool,
     scratch: &'a mut [u8],
-    mss: usize,
     patience: usize,
     segments: Segments,
 }
@@ -351,11 +355,14 @@ impl Desk<'_> {
                 keep_alive,
             } => {
                 let (head, transfer) = respond(&root, &request, keep_alive, self.queue.now());
-                self.write(&head)?;
+                let body = transfer
+                    .as_ref()
+                    .map_or(0, |transfer| transfer.left_of(max));
+                self.write(&head, body)?;
                 transfer
             }
             Work::Answer(head, transfer) => {
-                self.write(&head)?;
+                self.write(&head, transfer.left_of(max))?;
                 Some(transfer)
             }
         };
@@ -368,19 +375,17 @@ impl Desk<'_> {
     fn read(&mut self, mut transfer: Transfer, max: usize) -> Result<Option<Transfer>, GivenUp> {
         let mut left = max;
         while left > 0 && transfer.left() > 0 {
-            let wanted = left
-                .min(READ_BYTES)
-                .min(usize::try_from(transfer.left()).unwrap_or(usize::MAX));
+            let wanted = transfer.left_of(left).min(READ_BYTES);
             match rustix::io::pread(&transfer.file, &mut self.scratch[..wanted], transfer.offset) {
                 // Shorter than it was: what the head has promised cannot be kept.
                 Ok(0) => return Err(GivenUp),
                 Ok(n) => {
                     let scratch = core::mem::take(&mut self.scratch);
-                    let written = self.write(&scratch[..n]);
-                    self.scratch = scratch;
-                    written?;
                     transfer.offset += n as u64;
                     left -= n;
+                    let written = self.write(&scratch[..n], transfer.left_of(left));
+                    self.scratch = scratch;
+                    written?;
                 }
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(_) => return Err(GivenUp),
@@ -389,12 +394,12 @@ impl Desk<'_> {
         Ok((transfer.left() > 0).then_some(transfer))
     }
 
-    /// Copies bytes into segments, summing them on the way; waits a while for buffers.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), GivenUp> {
+    /// Copies bytes into pieces, summing them on the way; waits a while for buffers. Behind them come about `more`.
+    fn write(&mut self, bytes: &[u8], more: usize) -> Result<(), GivenUp> {
         let mut rest = bytes;
         let mut waits = 0;
         while !rest.is_empty() {
-            let written = self.segments.write(rest, self.mss, self.pool);
+            let written = self.segments.write(rest, more, self.pool);
             rest = &rest[written..];
             if written == 0 {
                 waits += 1;
@@ -408,25 +413,35 @@ impl Desk<'_> {
     }
 }
 
-/// Segments behind an envelope.
+/// Bytes of the buffer that is asked for where there is no longer one.
+const LITTLE: usize = 1460;
+
+/// Pieces behind an envelope.
 struct Segments {
     envelope: Message,
     /// The one that is being filled.
     open: Option<Message>,
+    /// Bytes of the longest.
+    piece: usize,
 }
 
 impl Segments {
-    /// Writes into one segment of at most `mss` bytes; how many bytes, 0 if there is no buffer.
-    fn write(&mut self, bytes: &[u8], mss: usize, pool: &mut Pool) -> usize {
-        let Some(mut segment) = self.open.take().or_else(|| pool.allocate(HEADROOM, mss)) else {
+    /// Writes into one piece, which has room for the `more` bytes that come behind; how many bytes, 0 if there is no buffer.
+    fn write(&mut self, bytes: &[u8], more: usize, pool: &mut Pool) -> usize {
+        let size = self.piece.min(bytes.len() + more);
+        let fresh = || {
+            let usual = pool.allocate(HEADROOM, size);
+            usual.or_else(|| pool.allocate(HEADROOM, size.min(LITTLE)))
+        };
+        let Some(mut open) = self.open.take().or_else(fresh) else {
             return 0;
         };
-        let n = bytes.len().min(mss - segment.len());
-        let written = segment.extend_from_slice_summed(&bytes[..n]);
-        if segment.len() == mss {
-            self.envelope.push_continuation(segment);
+        let n = bytes.len().min(self.piece - open.len());
+        let written = open.extend_from_slice_summed(&bytes[..n]);
+        if open.len() == self.piece || open.tailroom() == 0 {
+            self.envelope.push_continuation(open);
         } else {
-            self.open = Some(segment);
+            self.open = Some(open);
         }
         written
     }
@@ -450,12 +465,13 @@ mod tests {
         let mut segments = Segments {
             envelope: pool.allocate(0, 0).unwrap(),
             open: None,
+            piece: 1000,
         };
         let bytes: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
         for piece in bytes.chunks(700) {
             let mut rest = piece;
             while !rest.is_empty() {
-                rest = &rest[segments.write(rest, 1000, &mut pool)..];
+                rest = &rest[segments.write(rest, 2500, &mut pool)..];
             }
         }
         let mut rest = segments.finish().take_continuation();

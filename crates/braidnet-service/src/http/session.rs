@@ -213,7 +213,7 @@ impl Conversation {
 
     /// Puts a response where there is nothing else to be sent: whole, or nothing of it if there is no memory. False then.
     fn put(&mut self, response: &[u8], io: &mut Io<'_, '_>) -> bool {
-        for piece in response.chunks(io.mss()) {
+        for piece in response.chunks(io.piece()) {
             let Some(mut message) = io.allocate(piece.len()) else {
                 self.outgoing.clear();
                 return false;
@@ -230,7 +230,7 @@ impl Conversation {
             return false;
         }
         match &self.transfer {
-            Some(transfer) if io.space() < transfer.left().min(io.mss() as u64) => return false,
+            Some(transfer) if io.space() < transfer.left().min(io.piece() as u64) => return false,
             Some(_) => {
                 if let Some(transfer) = self.transfer.take() {
                     self.send_out(Work::Read(transfer), io);
@@ -260,7 +260,7 @@ impl Conversation {
             ticket: io.ticket(),
             envelope,
             returns: self.returns.clone(),
-            mss: io.mss(),
+            piece: io.piece(),
             max: io.space().min(ERRAND_BYTES) as usize,
             work,
         });

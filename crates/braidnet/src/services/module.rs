@@ -80,14 +80,15 @@ impl Services {
         cx: &mut Context<'_>,
     ) {
         let service = self.by_port.get(&control.tuple.local_port);
+        // Space is reported in quarters of the send buffer: half of it comes free for certain.
+        let certain = u32::try_from(control.value / 2).unwrap_or(u32::MAX).max(1);
+        let mss = control.mss().min(certain);
         let slot = Slot {
             id,
             tuple: control.tuple,
             space: control.value,
-            // Space is reported in quarters of the send buffer: half of it comes free for certain.
-            mss: (control.detail as usize)
-                .min(control.value as usize / 2)
-                .max(1),
+            mss,
+            piece: control.piece().min(certain - certain % mss),
             taken: 0,
             received: 0,
             asks: None,

@@ -25,7 +25,9 @@ pub(super) struct Slot {
     pub(super) id: ConnectionId,
     pub(super) tuple: Tuple,
     pub(super) space: u64,
-    pub(super) mss: usize,
+    /// Bytes of the largest segment, and of the longest piece that is best sent.
+    pub(super) mss: u32,
+    pub(super) piece: u32,
     /// Bytes dealt with that TCP has not been told of.
     pub(super) taken: u64,
     /// Bytes handed on in pieces.

@@ -80,6 +80,8 @@ struct Case {
     summed: bool,
     /// A view that others share, as the queue of what may be sent again has it.
     shared: bool,
+    /// How many segments lie in one block, but for the first.
+    together: usize,
 }
 
 impl Case {
@@ -120,15 +122,27 @@ impl Case {
         singles
     }
 
-    /// The train, and what is kept of it.
-    fn train(&self, stack: &mut Stack, remote: Address) -> (Message, Vec<Message>) {
+    /// The train, and what is kept of it with its bytes.
+    fn train(&self, stack: &mut Stack, remote: Address) -> (Message, Vec<(Message, Vec<u8>)>) {
+        let segments: Vec<Vec<u8>> = self
+            .lengths()
+            .zip(0..)
+            .map(|(len, seed)| bytes(len, seed))
+            .collect();
+        let (first, others) = segments.split_at(1);
+        let pieces = first.chunks(1).chain(others.chunks(self.together));
         let mut kept = Vec::new();
         let mut blocks = Vec::new();
-        for (number, len) in self.lengths().enumerate() {
-            let mut block = payload(stack, &bytes(len, number), self.summed);
-            if self.shared {
-                let view = block.share_with_headroom(stack.pool()).unwrap();
-                kept.push(core::mem::replace(&mut block, view));
+        for piece in pieces {
+            let bytes = piece.concat();
+            let mut block = payload(stack, &bytes, self.summed);
+            if self.shared || piece.len() > 1 {
+                let view = if piece.len() > 1 {
+                    block.share_range(0, bytes.len(), stack.pool())
+                } else {
+                    block.share_with_headroom(stack.pool())
+                };
+                kept.push((core::mem::replace(&mut block, view.unwrap()), bytes));
             }
             blocks.push(block);
         }
@@ -180,12 +194,8 @@ fn sent(
     run.extend(other.singles(&mut stack, US));
     run.extend(other.singles(&mut stack, remote));
     let sent = stack.send_run(run);
-    for (number, (kept, len)) in kept.iter().zip(case.lengths()).enumerate() {
-        assert_eq!(
-            kept.bytes(),
-            bytes(len, number),
-            "what is kept is as it was"
-        );
+    for (kept, bytes) in &kept {
+        assert_eq!(kept.bytes(), bytes, "what is kept is as it was");
     }
     assert_eq!(stack.count("ip", "to_ourselves"), 1);
     assert_eq!(stack.counted().len(), 1, "{:?}", stack.counted());
@@ -207,6 +217,7 @@ proptest! {
         (flags, seq, ack) in (any::<u8>(), any::<u32>(), any::<u32>()),
         timestamps in proptest::option::of(any::<[u32; 2]>()),
         (window, summed, shared) in (any::<u16>(), any::<bool>(), any::<bool>()),
+        together in prop_oneof![Just(1usize), 2usize..50],
         framed in any::<bool>(),
         offload in prop::sample::select(&OFFLOADS[..]),
         locks in prop::sample::select(&TcpLocks::ALL[..]),
@@ -227,7 +238,7 @@ proptest! {
         // If it is one segment it says how long that is.
         let segment = if full == 0 { last } else { segment };
         let full = full.min(64_000 / segment);
-        let case = Case { segment, full, last, header, summed, shared };
+        let case = Case { segment, full, last, header, summed, shared, together };
         let train = sent(&case, true, framed, offload, locks);
         // A device makes of either what is made here without one.
         let alone = if offload == Offload::LeftOut { offload } else { Offload::Nothing };
@@ -250,6 +261,7 @@ fn plain(segment: usize, full: usize, last: usize) -> Case {
         header,
         summed: true,
         shared: true,
+        together: 1,
     }
 }
 
@@ -264,13 +276,30 @@ fn what_a_device_cannot_carry_is_dropped_whole() {
 }
 
 #[test]
-fn a_segment_without_room_for_headers_is_dropped_alone() {
+fn a_segment_without_room_for_headers_has_them_in_a_block_apart() {
     let mut stack = stack(ip_interface(), Offload::Nothing);
     let (mut train, _kept) = plain(100, 3, 9).train(&mut stack, PEER);
     let rest = train.take_continuation().unwrap();
     let cramped = stack.pool().copy_from_slice(0, &[7; 100]).unwrap();
     train.push_continuation(cramped);
     train.push_continuation(rest);
-    assert_eq!(stack.send_run(vec![train]).len(), 4);
-    assert_eq!(stack.count("ip", "no_buffer"), 1);
+    let sent = stack.send_run(vec![train]);
+    assert_eq!(sent.len(), 5);
+    assert_eq!(sent[1][40..], [7; 100]);
+}
+
+#[test]
+fn without_buffers_segments_of_one_block_are_dropped_and_the_others_leave() {
+    let mut stack = stack(ip_interface(), Offload::Nothing);
+    let case = Case {
+        together: 4,
+        ..plain(100, 6, 9)
+    };
+    let (train, _kept) = case.train(&mut stack, PEER);
+    let mut all = Vec::new();
+    while let Some(buffer) = stack.pool().allocate(0, 1) {
+        all.push(buffer);
+    }
+    assert_eq!(stack.send_run(vec![train]).len(), 1, "the first has room");
+    assert_eq!(stack.count("ip", "no_buffer"), 6);
 }

@@ -188,7 +188,7 @@ impl Tcp {
         if let Some(reason) = cut {
             cx.count(counter_of(reason), 1);
         }
-        cx.up(connection.connected(carrier, Some(welcome.place)));
+        cx.up(connection.connected(carrier, Some(welcome.place), self.offload));
         let (_, mut sink) = connection.deliver(cx);
         for segment in early {
             sink.deliver(segment);

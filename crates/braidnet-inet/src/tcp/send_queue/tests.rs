@@ -29,12 +29,34 @@ fn pieces_that_are_alike_make_a_train() {
         max: 400,
         room: 400,
     };
-    let rows: [(&str, &[usize], Room, usize); 12] = [
+    let rows: [(&str, &[usize], Room, usize); 19] = [
         ("alike", &[1000; 5], endless, 4000),
         ("a shorter last", &[1000, 1000, 400], endless, 1400),
         ("a shorter one ends it", &[1000, 600, 1000], endless, 600),
         ("a longer one", &[900, 1000], endless, 0),
-        ("more than a segment", &[1000, 3000], endless, 0),
+        ("more than a segment", &[1000, 3000], endless, 3000),
+        (
+            "as much of it as there is room for",
+            &[1000, 5000],
+            room(3999),
+            3000,
+        ),
+        ("all segments of one piece", &[5000], endless, 4000),
+        ("and a short last", &[4500], endless, 3500),
+        ("but not what is gathered", &[4500, 400], endless, 3000),
+        (
+            "one after the other",
+            &[3000, 2000, 2500, 1000],
+            endless,
+            6500,
+        ),
+        ("to the end of a packet", &[65_000, 1000], endless, most),
+        (
+            "short ones do not cut a long one short",
+            &[600, 3000],
+            endless,
+            0,
+        ),
         ("what would be gathered", &[1000, 300, 300], endless, 0),
         ("it was gathered", &[500, 500, 1000], endless, 0),
         ("no room for one more", &[1000; 5], room(2999), 2000),
@@ -67,9 +89,9 @@ fn pieces_that_are_alike_make_a_train() {
             sent += len as usize;
         }
         // And again, alone, whatever it was sent with.
-        let (len, again) = queue.segment(lengths[0] as u32, MAX, &mut pool);
+        let (len, again) = queue.segment((lengths[0] % stream.len()) as u32, MAX, &mut pool);
         let again = again.unwrap();
-        let from = lengths[0];
+        let from = lengths[0] % stream.len();
         assert_eq!(again.segment_bytes(), 0, "{what}");
         assert_eq!(
             bytes_of(&again),
@@ -80,7 +102,7 @@ fn pieces_that_are_alike_make_a_train() {
 }
 
 #[test]
-fn a_piece_that_cannot_carry_its_headers_goes_alone() {
+fn a_piece_that_cannot_carry_its_headers_begins_no_train_but_goes_on_with_one() {
     let mut pool = Pool::new(&Arena::new(4 << 20));
     let mut pool = pool.bind();
     let (mut queue, _) = queue(&[1000; 2], &mut pool);
@@ -90,7 +112,7 @@ fn a_piece_that_cannot_carry_its_headers_goes_alone() {
     let seen = pool.copy_from_slice(HEADROOM, &[3; 1000]).unwrap();
     let _view = seen.share(&mut pool).unwrap();
     queue.push(seen);
-    for (offset, coupled) in [(0, 1000), (2000, 0), (3000, 0)] {
+    for (offset, coupled) in [(0, 4000), (2000, 2000), (4000, 0)] {
         let (first, train) = queue.segment(offset, MAX, &mut pool);
         let mut train = train.unwrap();
         assert_eq!(
