@@ -36,7 +36,7 @@ pub use fast_open::FastOpening;
 pub use limits::{TcpLimits, TcpMemory, TcpParts};
 pub use listen::{ListenError, Listeners, Listening};
 pub use locks::{TcpLocks, UnknownTcpLocks};
-pub use status::{any, status, statuses};
+pub use status::{any, status, statuses, unsent};
 
 use crate::flows::Flows;
 use crate::live::Live;

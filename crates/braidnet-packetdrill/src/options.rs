@@ -50,6 +50,7 @@ pub(crate) fn set(
         }
         OptionName::ReceiveBuffer => SocketOption::ReceiveBuffer(least(0)?),
         OptionName::SendBuffer => SocketOption::SendBuffer(least(0)?),
+        OptionName::NotSentLowWater => SocketOption::NotSentLowWater(number as u32),
         OptionName::KeepIdle => SocketOption::KeepIdle(seconds()?),
         OptionName::KeepInterval => SocketOption::KeepInterval(seconds()?),
         OptionName::KeepCount => {
@@ -111,6 +112,7 @@ pub(crate) fn get(
         SocketOption::ReceiveBuffer(bytes) | SocketOption::SendBuffer(bytes) => {
             bounded(2 * u128::from(bytes))
         }
+        SocketOption::NotSentLowWater(bytes) => bytes as i32,
         SocketOption::FastOpen(pending) => bounded(pending.into()),
         SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) => {
             bounded(time.as_secs().into())

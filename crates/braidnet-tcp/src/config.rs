@@ -20,6 +20,9 @@ pub struct Config {
     pub receive_buffer_bytes: u32,
     /// Room for what the application sends until the peer acknowledges it, in bytes: 1 to [`MAX_WINDOW_BYTES`].
     pub send_buffer_bytes: u32,
+    /// Unless it is 0, whoever sends is to wait while so many bytes or more wait to leave for the first time, though the send buffer has room: then what
+    /// leaves next is not old (`TCP_NOTSENT_LOWAT` of Linux). The engine takes more all the same; [`Tcb::is_drained`](crate::Tcb::is_drained) says when to go on.
+    pub not_sent_low_water: u32,
     /// Upper bound of the segment size that is announced and sent, in bytes (RFC 9293 §3.7.1); the path may ask for less.
     pub maximum_segment: u16,
     /// Up to so many bytes the receive buffer grows where it is what holds the peer back, at most [`MAX_WINDOW_BYTES`] and 1024 times what it
@@ -211,6 +214,7 @@ impl Default for Config {
             send_buffer_bytes: 256 * 1024,
             receive_buffer_max_bytes: 0,
             send_buffer_max_bytes: 0,
+            not_sent_low_water: 0,
             maximum_segment: u16::MAX,
             congestion: CongestionControl::Cubic,
             pacing: false,

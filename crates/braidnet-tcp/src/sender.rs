@@ -55,6 +55,8 @@ pub(crate) struct Sender {
     pub(crate) modelled: bool,
     /// What leaves is spread over time.
     pub(crate) paced: bool,
+    /// Whoever sends waits for what has not left yet ([`Config::not_sent_low_water`]).
+    pub(crate) has_low_water: bool,
     /// What may leave at once as far as that is concerned, when last asked.
     pacing_room: u32,
     pub(crate) pacing: Pacing,
@@ -123,6 +125,7 @@ impl Sender {
             cwnd_limited: modelled,
             modelled,
             paced: config.pacing || modelled,
+            has_low_water: config.not_sent_low_water > 0,
             pacing_room: u32::MAX,
             pacing: Pacing::new(config),
             probe_due: false,

@@ -15,6 +15,8 @@ pub enum Setting {
     ReceiveBuffer(u32),
     /// [`Config::send_buffer_bytes`]; once the application has been told what room there is, only for more.
     SendBuffer(u32),
+    /// [`Config::not_sent_low_water`]; at any time.
+    NotSentLowWater(u32),
     /// [`Keepalive::on`](crate::Keepalive::on); at any time.
     KeepAlive(bool),
     /// [`Keepalive::idle`](crate::Keepalive::idle); at any time.
@@ -49,6 +51,7 @@ impl Setting {
             Setting::MaximumSegment(bytes) => (2, bytes.into()),
             Setting::ReceiveBuffer(bytes) => (3, bytes.into()),
             Setting::SendBuffer(bytes) => (4, bytes.into()),
+            Setting::NotSentLowWater(bytes) => (16, bytes.into()),
             Setting::KeepAlive(on) => (5, on.into()),
             Setting::KeepIdle(time) => (6, nanos(time)),
             Setting::KeepInterval(time) => (7, nanos(time)),
@@ -73,6 +76,7 @@ impl Setting {
             2 => Setting::MaximumSegment(u16::try_from(value).unwrap_or(u16::MAX)),
             3 => Setting::ReceiveBuffer(bytes),
             4 => Setting::SendBuffer(bytes),
+            16 => Setting::NotSentLowWater(bytes),
             5 => Setting::KeepAlive(value != 0),
             6 => Setting::KeepIdle(Duration::from_nanos(value)),
             7 => Setting::KeepInterval(Duration::from_nanos(value)),
@@ -105,6 +109,7 @@ impl Setting {
                 config.receive_buffer_max_bytes = 0;
             }
             Setting::SendBuffer(bytes) => config.send_buffer_bytes = bytes,
+            Setting::NotSentLowWater(bytes) => config.not_sent_low_water = bytes,
             Setting::KeepAlive(on) => config.keepalive.on = on,
             Setting::KeepIdle(time) => config.keepalive.idle = time,
             Setting::KeepInterval(time) => config.keepalive.interval = time,
@@ -160,6 +165,10 @@ impl<P: Payload> Tcb<P> {
                     self.connection.state.is_synchronized() || self.connection.early.is_some();
                 self.sender.set_buffer(bytes, in_use);
             }
+            Setting::NotSentLowWater(bytes) => {
+                setting.apply(self.connection.set());
+                self.sender.has_low_water = bytes > 0;
+            }
             Setting::KeepAlive(_)
             | Setting::KeepIdle(_)
             | Setting::KeepInterval(_)
@@ -198,11 +207,12 @@ mod tests {
     use braidnet_wire::seq::SeqNumber;
     use std::sync::Arc;
 
-    const ALL: [Setting; 16] = [
+    const ALL: [Setting; 17] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
         Setting::SendBuffer(7_000),
+        Setting::NotSentLowWater(6_000),
         Setting::KeepAlive(true),
         Setting::KeepIdle(Duration::from_secs(60)),
         Setting::KeepInterval(Duration::from_secs(5)),

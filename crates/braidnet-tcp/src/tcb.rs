@@ -112,6 +112,18 @@ impl<P: Payload> Tcb<P> {
         self.sender.space()
     }
 
+    /// Bytes that wait to be sent for the first time; a FIN counts as one.
+    pub fn unsent(&self) -> u32 {
+        self.sender.unsent()
+    }
+
+    /// Whether there is a [`Config::not_sent_low_water`], and fewer bytes wait to be sent: where something has left, whoever sends may go on.
+    #[inline]
+    pub fn is_drained(&self) -> bool {
+        self.sender.has_low_water
+            && self.sender.unsent() < self.connection.config.not_sent_low_water
+    }
+
     /// Bytes acknowledged since this was last asked: the caller releases them from the front of what there is to send
     /// before it calls [`poll_transmit`](Tcb::poll_transmit), whose offsets count from there.
     #[inline]

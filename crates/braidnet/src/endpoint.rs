@@ -137,6 +137,13 @@ impl Endpoint {
         self.space += space as u32;
     }
 
+    /// Leaves room for at most `most` bytes; of how many it is taken, until it is [granted](Endpoint::grant) again.
+    pub(crate) fn withhold(&mut self, most: u32) -> u32 {
+        let withheld = self.space.saturating_sub(most);
+        self.space -= withheld;
+        withheld
+    }
+
     /// What is answered to an application that sends while the connection is not open.
     #[cold]
     pub(crate) fn refuse(&self) -> Result<usize, SendError> {

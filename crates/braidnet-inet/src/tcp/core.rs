@@ -285,13 +285,18 @@ impl Tcp {
             let Some(connection) = entry.connection() else {
                 continue;
             };
+            let before = sent;
             while connection.tcb.is_transmit_due() && send_segment(connection, cx) {
                 sent += 1;
             }
+            let is_drained = connection.tcb.is_drained() && sent > before;
             let state = connection.tcb.state();
             let deadline = connection.tcb.deadline().unwrap_or(Instant::MAX);
             entry.deadline = deadline;
             cx.wake_at(deadline);
+            if is_drained {
+                self.report_space(slot, table, cx);
+            }
             if matches!(state, State::Closed | State::TimeWait) {
                 self.over(slot, state, table, cx);
             }
@@ -320,7 +325,7 @@ impl Tcp {
         }
     }
 
-    /// Tells the head of all the room there is.
+    /// Tells the head of all the room there is; of none, where it waits for what has left.
     #[inline(never)]
     fn report_space(&self, slot: usize, table: &mut Table, cx: &mut Context<'_>) {
         let Some(connection) = table.connection(slot) else {

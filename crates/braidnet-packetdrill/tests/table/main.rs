@@ -200,6 +200,7 @@ fn options_are_set_got_and_refused_by_number() {
         (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
         (libc::IPPROTO_TCP, libc::TCP_CORK, 1),
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG, 700),
+        (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 16_384),
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 60),
         (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5),
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),

@@ -12,6 +12,7 @@ mod error;
 mod messages;
 mod options;
 mod readiness;
+mod sending;
 mod shared;
 mod sleeper;
 mod table;
@@ -253,7 +254,9 @@ impl Sockets {
                 if no_more_in && no_more_out {
                     ready |= Readiness::HANG_UP;
                 }
-                ready.set(Readiness::WRITABLE, no_more_out || state.space > 0);
+                let low_water = entry.options.engine.not_sent_low_water;
+                let has_room = state.space > 0 && self.stack.room_below(*connection, low_water) > 0;
+                ready.set(Readiness::WRITABLE, no_more_out || has_room);
                 if state.readable > 0 {
                     ready |= Readiness::READABLE;
                 }

@@ -24,6 +24,9 @@ pub enum SocketOption {
     ReceiveBuffer(u32),
     /// Bytes that may wait to be acknowledged (`SO_SNDBUF`). While connected it only grows.
     SendBuffer(u32),
+    /// While so many bytes wait to leave for the first time, or more, the socket takes none and is not writable, though the send buffer has room: what is
+    /// written last leaves soon (`TCP_NOTSENT_LOWAT`). Where fewer wait, it takes up to as many, or 64 KiB if that is more. 0 leaves it to the send buffer.
+    NotSentLowWater(u32),
     /// Whether a silent peer is asked whether it is still there (`SO_KEEPALIVE`; RFC 9293 §3.8.4).
     KeepAlive(bool),
     /// Silence before the first such question, 1 to 32,767 seconds (`TCP_KEEPIDLE`).
@@ -79,6 +82,8 @@ pub enum OptionName {
     ReceiveBuffer,
     /// [`SocketOption::SendBuffer`].
     SendBuffer,
+    /// [`SocketOption::NotSentLowWater`].
+    NotSentLowWater,
     /// [`SocketOption::KeepAlive`].
     KeepAlive,
     /// [`SocketOption::KeepIdle`].
@@ -110,7 +115,7 @@ pub enum OptionName {
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/in.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 18] = [
+const NUMBERS: [(i32, i32, OptionName); 19] = [
     (0, 1, OptionName::DifferentiatedServices),
     (0, 2, OptionName::TimeToLive),
     (1, 2, OptionName::ReuseAddress),
@@ -125,6 +130,7 @@ const NUMBERS: [(i32, i32, OptionName); 18] = [
     (6, 5, OptionName::KeepInterval),
     (6, 6, OptionName::KeepCount),
     (6, 18, OptionName::UserTimeout),
+    (6, 25, OptionName::NotSentLowWater),
     (6, 23, OptionName::FastOpen),
     (6, 34, OptionName::FastOpenWithoutCookie),
     (6, 30, OptionName::FastOpenConnect),
@@ -211,6 +217,7 @@ impl Options {
             SocketOption::SendBuffer(bytes) => {
                 Setting::SendBuffer(bytes.clamp(1, MAX_WINDOW_BYTES))
             }
+            SocketOption::NotSentLowWater(bytes) => Setting::NotSentLowWater(bytes),
             SocketOption::KeepAlive(on) => Setting::KeepAlive(on),
             SocketOption::KeepIdle(time) => Setting::KeepIdle(seconds(time)?),
             SocketOption::KeepInterval(time) => Setting::KeepInterval(seconds(time)?),
@@ -244,6 +251,9 @@ impl Options {
                 SocketOption::ReceiveBuffer(self.engine.receive_buffer_bytes)
             }
             OptionName::SendBuffer => SocketOption::SendBuffer(self.engine.send_buffer_bytes),
+            OptionName::NotSentLowWater => {
+                SocketOption::NotSentLowWater(self.engine.not_sent_low_water)
+            }
             OptionName::KeepAlive => SocketOption::KeepAlive(self.engine.keepalive.on),
             OptionName::KeepIdle => SocketOption::KeepIdle(self.engine.keepalive.idle),
             OptionName::KeepInterval => SocketOption::KeepInterval(self.engine.keepalive.interval),
@@ -276,6 +286,7 @@ impl Options {
             Setting::MaximumSegment(own.maximum_segment),
             Setting::ReceiveBuffer(own.receive_buffer_bytes),
             Setting::SendBuffer(own.send_buffer_bytes),
+            Setting::NotSentLowWater(own.not_sent_low_water),
             Setting::KeepAlive(own.keepalive.on),
             Setting::KeepIdle(own.keepalive.idle),
             Setting::KeepInterval(own.keepalive.interval),
@@ -337,6 +348,10 @@ mod tests {
                 SocketOption::ReceiveBuffer(9_000),
             ),
             (OptionName::SendBuffer, SocketOption::SendBuffer(8_000)),
+            (
+                OptionName::NotSentLowWater,
+                SocketOption::NotSentLowWater(6_000),
+            ),
             (OptionName::KeepAlive, SocketOption::KeepAlive(true)),
             (
                 OptionName::KeepIdle,

@@ -3,6 +3,7 @@
 mod datagrams;
 mod ended;
 mod fast_open;
+mod low_water;
 mod messages;
 mod waiting;
 

@@ -3,9 +3,9 @@
 use super::error::SocketError;
 use super::options::{OptionName, Options, SocketOption};
 use super::table::{Entry, Listening, Role, Socket};
-use super::{CORKED_FOR, How, Sockets};
-use crate::error::{CloseReason, ReceiveError, SendError};
-use crate::stack::{Connection, FirstData, Opening, Stack};
+use super::{How, Sockets};
+use crate::error::{CloseReason, ReceiveError};
+use crate::stack::{Connection, FirstData, Opening};
 use braidnet_wire::address::Address;
 use braidnet_wire::time::Duration;
 use core::mem;
@@ -249,68 +249,6 @@ impl Sockets {
         }
     }
 
-    /// Takes bytes to send, as many as there is room for; how many. On a datagram socket they are one datagram to whom it is connected with.
-    ///
-    /// # Errors
-    /// [`SocketError::WouldBlock`] if there is room for none; what has befallen the connection, the first time, then
-    /// [`SocketError::BrokenPipe`]. [`SocketError::InProgress`] if a connection begins by it that has [waited](SocketOption::FastOpenConnect) for
-    /// data, and none are taken; else as many are as travel with the SYN.
-    pub fn send(&mut self, socket: Socket, bytes: &[u8]) -> Result<usize, SocketError> {
-        self.write(socket, bytes, false)
-    }
-
-    /// The same, with the promise of more: what does not fill a segment is held back until that comes, or for as long as a
-    /// [corked](SocketOption::Cork) socket would (`MSG_MORE`).
-    ///
-    /// # Errors
-    /// As [`send`](Sockets::send).
-    pub fn send_more(&mut self, socket: Socket, bytes: &[u8]) -> Result<usize, SocketError> {
-        self.write(socket, bytes, true)
-    }
-
-    fn write(&mut self, socket: Socket, bytes: &[u8], more: bool) -> Result<usize, SocketError> {
-        let entry = self.table.get(socket)?;
-        match entry.role {
-            Role::Opening(..) if entry.is_held && !entry.write_shut => {
-                return self.start(socket, Some(bytes));
-            }
-            Role::Datagrams(_) => return self.send_datagram(socket, bytes),
-            _ => {}
-        }
-        let send = |stack: &mut Stack, connection| stack.send(connection, bytes);
-        self.send_by(socket, more, bytes.is_empty(), send)
-    }
-
-    /// Has `send` take what is to be sent on an open connection, which is nothing or not; how many bytes.
-    #[inline]
-    pub(super) fn send_by(
-        &mut self,
-        socket: Socket,
-        more: bool,
-        is_nothing: bool,
-        send: impl FnOnce(&mut Stack, Connection) -> Result<usize, SendError>,
-    ) -> Result<usize, SocketError> {
-        let entry = self.table.get(socket)?;
-        let connection = match entry.role {
-            Role::Opening(..) if entry.write_shut => return Err(SocketError::BrokenPipe),
-            Role::Opening(..) => return Err(SocketError::WouldBlock),
-            Role::Open(connection, _) if entry.error.is_none() && !entry.write_shut => connection,
-            _ => return Err(entry.error.take().unwrap_or(SocketError::BrokenPipe)),
-        };
-        let corked = entry.options.cork || more;
-        self.stack.hold_back(connection, corked);
-        match send(&mut self.stack, connection) {
-            Ok(0) if !is_nothing => Err(SocketError::WouldBlock),
-            Ok(sent) => {
-                if corked && self.stack.is_holding_back(connection) {
-                    self.hold_back(socket);
-                }
-                Ok(sent)
-            }
-            Err(SendError::Closing | SendError::Gone) => Err(SocketError::BrokenPipe),
-        }
-    }
-
     /// Copies received bytes out, in order; how many. 0 says that there will be no more. On a datagram socket they are the next datagram, as
     /// much of it as there is room for; one of none is one.
     ///
@@ -473,6 +411,8 @@ impl Sockets {
                     self.stack.hold_back(connection, cork);
                 } else if matches!(option, SocketOption::Cork(_)) {
                     self.stack.cork(connection, cork);
+                } else if matches!(option, SocketOption::NotSentLowWater(_)) {
+                    self.note_change(socket);
                 }
             }
             Role::Idle | Role::Failed | Role::Datagrams(_) => {}
@@ -528,39 +468,6 @@ impl Sockets {
             for connection in listening.queue {
                 self.stack.take_up(connection);
                 self.let_go(connection, true);
-            }
-        }
-    }
-
-    /// A corked socket holds something back. Since when, the next turn says: the time of the last may be long past.
-    fn hold_back(&mut self, socket: Socket) {
-        if let Ok(entry) = self.table.get(socket)
-            && !mem::replace(&mut entry.holds_back, true)
-        {
-            self.newly_corked.push(socket);
-        }
-    }
-
-    /// Lets go of what corked sockets have held back for long enough, and notes when those will have that do so since the last turn.
-    pub(super) fn uncork_due(&mut self) {
-        self.uncork();
-        let until = self.now + CORKED_FOR;
-        let newly = self.newly_corked.drain(..);
-        self.corked.extend(newly.map(|socket| (until, socket)));
-    }
-
-    fn uncork(&mut self) {
-        while let Some((at, socket)) = self.corked.first().copied()
-            && at <= self.now
-        {
-            self.corked.pop_first();
-            if let Ok(entry) = self.table.get(socket)
-                && let Some(connection) = entry.connection()
-            {
-                let corked = entry.options.cork;
-                entry.holds_back = false;
-                self.stack.cork(connection, false);
-                self.stack.hold_back(connection, corked);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! What [sockets](crate::socket) ask of a stack beyond what its owner does.
 
-use super::{Connection, FIRST_EPHEMERAL, Stack};
+use super::{Connection, FIRST_EPHEMERAL, PROTOCOL_TCP, Stack};
 use crate::endpoint::Phase;
 use crate::error::{CloseReason, ReceiveError};
 use crate::event::Event;
-use braidnet_inet::tcp::ListenError;
+use braidnet_inet::tcp::{self, ListenError};
 use braidnet_message::Scarcity;
 use braidnet_stream::{Control, Verb};
 use braidnet_sync::parker::Unparker;
@@ -117,6 +117,33 @@ impl Stack {
             end_of_data: endpoint.end_of_data,
             is_gone: ended.is_some(),
             ended,
+        }
+    }
+
+    /// How many bytes more may wait to be sent for the first time until those are `low_water`, which TCP has not taken yet among them; all if that is 0.
+    pub(crate) fn room_below(&mut self, connection: Connection, low_water: u32) -> u32 {
+        let endpoint = self.endpoints.get(connection).filter(|_| low_water > 0);
+        let Some(endpoint) = endpoint else {
+            return u32::MAX;
+        };
+        let (tuple, space) = (endpoint.tuple, endpoint.space() as u32);
+        let (bucket, hash) = self.wiring.flows.bucket_of(&tuple, PROTOCOL_TCP);
+        let bucket = self.cluster.buckets().private_bucket(bucket);
+        let unsent = bucket.map_or(0, |bucket| {
+            tcp::unsent(bucket.state(self.tcp), hash, &tuple, space)
+        });
+        low_water.saturating_sub(unsent)
+    }
+
+    /// Has a connection take no more than `most` bytes; of how many the room is withheld, until it is [given back](Stack::give_room_back).
+    pub(crate) fn withhold_room(&mut self, connection: Connection, most: u32) -> u32 {
+        let endpoint = self.endpoints.get(connection);
+        endpoint.map_or(0, |endpoint| endpoint.withhold(most))
+    }
+
+    pub(crate) fn give_room_back(&mut self, connection: Connection, withheld: u32) {
+        if let Some(endpoint) = self.endpoints.get(connection) {
+            endpoint.grant(withheld.into());
         }
     }
 
