@@ -202,7 +202,8 @@ impl Removal for LockedTcp {
     }
 }
 
-/// Leaves only the first segment of a train that is to leave, and returns the others as a train of their own.
+/// Leaves only the first segment of a train that is to leave, and returns the others as a train of their own. Where there is no buffer for their headers these are
+/// lost, and what they end is not ended by the first.
 fn take_apart(train: &mut Message, cx: &mut Context<'_>) -> Option<Message> {
     let each = train.segment_bytes() as usize;
     if each == 0 {
@@ -210,6 +211,9 @@ fn take_apart(train: &mut Message, cx: &mut Context<'_>) -> Option<Message> {
     }
     train.set_segment_bytes(0);
     let mut rest = train.take_continuation()?;
+    let mut departure = train.note::<Departure>();
+    let first = train.note_mut::<Departure>();
+    first.header.flags.0 &= !(TcpFlags::PSH.0 | TcpFlags::FIN.0);
     if rest.len() > each || rest.room_in_front() < HEADROOM {
         rest = match with_front(rest, each, cx.pool()) {
             Ok(rest) => rest,
@@ -222,9 +226,6 @@ fn take_apart(train: &mut Message, cx: &mut Context<'_>) -> Option<Message> {
     if rest.total_len() > each {
         rest.set_segment_bytes(each as u32);
     }
-    let mut departure = train.note::<Departure>();
-    let first = train.note_mut::<Departure>();
-    first.header.flags.0 &= !(TcpFlags::PSH.0 | TcpFlags::FIN.0);
     departure.header.seq += train.total_len() as u32;
     rest.set_bucket(train.bucket());
     rest.set_note(departure);

@@ -10,6 +10,7 @@ use braidnet_message::{Message, Run};
 use braidnet_stream::{Context, Direction, Module, Stages};
 use braidnet_sync::lock::LockKind;
 use braidnet_wire::address::{Address, Tuple};
+use braidnet_wire::ipv4::MIN_HEADER_LEN;
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use proptest::prelude::*;
@@ -302,4 +303,25 @@ fn without_buffers_segments_of_one_block_are_dropped_and_the_others_leave() {
     }
     assert_eq!(stack.send_run(vec![train]).len(), 1, "the first has room");
     assert_eq!(stack.count("ip", "no_buffer"), 6);
+}
+
+#[test]
+fn without_buffers_the_first_segment_does_not_end_what_the_last_would() {
+    for locks in TcpLocks::ALL {
+        let mut stack = stack_locked(ip_interface(), Offload::Nothing, locks);
+        let mut case = Case {
+            together: 7,
+            ..plain(100, 6, 9)
+        };
+        case.header.flags = TcpFlags::ACK.union(TcpFlags::PSH).union(TcpFlags::FIN);
+        let (train, _kept) = case.train(&mut stack, PEER);
+        let mut all = Vec::new();
+        while let Some(buffer) = stack.pool().allocate(0, 1) {
+            all.push(buffer);
+        }
+        let sent = stack.send_run(vec![train]);
+        assert_eq!(sent.len(), 1, "{locks:?}: the first has room");
+        let flags = TcpFlags(sent[0][MIN_HEADER_LEN + 13]);
+        assert_eq!(flags, TcpFlags::ACK, "{locks:?}");
+    }
 }

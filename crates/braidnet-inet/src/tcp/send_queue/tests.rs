@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing::bytes_of;
 use braidnet_message::Arena;
+use proptest::prelude::*;
 
 const MAX: u32 = 1000;
 
@@ -156,5 +157,156 @@ fn a_whole_segment_takes_parts_of_pieces() {
         assert_eq!(bytes_of(&segment.unwrap()), expected, "{offset}, {bytes}");
         // What follows leaves as ever.
         assert!(queue.segment(0, MAX, &mut pool).1.is_some());
+    }
+}
+
+/// What a connection does next.
+#[derive(Clone, Debug)]
+enum Step {
+    /// It is given a piece: bytes in each of its blocks, whether others see it, and whether it has room in front.
+    Push(Vec<usize>, bool, bool),
+    /// New data leaves, in segments of at most so many bytes, as the window and the congestion window let it out.
+    Send(u32, u32),
+    /// What has been sent leaves again, from a part of it on, so many bytes at most.
+    Again(f64, u32),
+    /// A part of what has been sent is acknowledged.
+    Acknowledge(f64),
+    /// What has left is gone.
+    Complete,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let block = prop_oneof![
+        Just(100usize),
+        Just(1000),
+        1usize..400,
+        1usize..3000,
+        Just(700)
+    ];
+    let mss = prop_oneof![3 => Just(100u32), 1 => Just(70), 1 => 1u32..300];
+    let step = prop_oneof![
+        4 => (proptest::collection::vec(block, 1..4), any::<bool>(), any::<bool>())
+            .prop_map(|(blocks, seen, room)| Step::Push(blocks, seen, room)),
+        6 => (mss.clone(), prop_oneof![1u32..200, 1u32..5000, Just(100_000)])
+            .prop_map(|(mss, room)| Step::Send(mss, room)),
+        3 => (0.0..1.0, mss).prop_map(|(from, bytes)| Step::Again(from, bytes)),
+        3 => prop_oneof![0.0..1.0, Just(1.0)].prop_map(Step::Acknowledge),
+        1 => Just(Step::Complete),
+    ];
+    proptest::collection::vec(step, 1..40)
+}
+
+/// The segments that a train stands for, as IP cuts it.
+fn segments_of(train: &Message) -> Vec<Vec<u8>> {
+    let each = train.segment_bytes() as usize;
+    if each == 0 {
+        return vec![bytes_of(train)];
+    }
+    let blocks = core::iter::successors(Some(train), |block| block.continuation());
+    blocks
+        .flat_map(|block| block.bytes().chunks(each).map(<[u8]>::to_vec))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Pieces of all kinds, windows that end anywhere, segments that become shorter, and what is sent again while it is still on its way.
+    #[test]
+    fn whatever_happens_segments_are_the_stream(steps in steps()) {
+        let mut pool = Pool::new(&Arena::new(16 << 20));
+        let mut pool = pool.bind();
+        let (mut queue, mut stream) = (SendQueue::default(), Vec::new());
+        let (mut una, mut nxt) = (0usize, 0usize);
+        let (mut seen, mut left) = (Vec::new(), Vec::new());
+        for step in steps {
+            match step {
+                Step::Push(blocks, is_seen, has_room) => {
+                    let headroom = if has_room { HEADROOM } else { 0 };
+                    let mut whole: Option<Message> = None;
+                    for len in &blocks {
+                        let bytes: Vec<u8> = (stream.len()..stream.len() + len).map(|at| (at * 7 + at / 251) as u8).collect();
+                        stream.extend(&bytes);
+                        let block = pool.copy_from_slice_summed(headroom, &bytes, *len).unwrap();
+                        if is_seen {
+                            seen.push(block.share(&mut pool).unwrap());
+                        }
+                        match &mut whole {
+                            None => whole = Some(block),
+                            Some(whole) => whole.push_continuation(block),
+                        }
+                    }
+                    let whole = whole.unwrap();
+                    if whole.total_len() <= 100 {
+                        queue.push(whole);
+                    } else {
+                        queue.push_long(whole);
+                    }
+                }
+                Step::Send(mss, window) => {
+                    // As the engine has it in `lengthen`.
+                    let mut window = window.min((stream.len() - nxt) as u32);
+                    while window > 0 {
+                        let max = mss.min(window);
+                        let (len, train) = queue.segment((nxt - una) as u32, max, &mut pool);
+                        prop_assert!((1..=max).contains(&len));
+                        let mut train = train.unwrap();
+                        prop_assert_eq!(train.total_len(), len as usize);
+                        let from = nxt;
+                        nxt += len as usize;
+                        window -= len;
+                        while window > 0 {
+                            let unsent = (stream.len() - nxt) as u32;
+                            let max = mss.min(window);
+                            let room = if unsent > max { window.min(unsent - 1).max(max) } else { max };
+                            let coupled = queue.couple(&mut train, (nxt - una) as u32, Room { max, room }, &mut pool);
+                            prop_assert!(coupled <= room);
+                            nxt += coupled as usize;
+                            window -= coupled;
+                            if coupled == 0 || coupled % len != 0 || nxt == stream.len() {
+                                break;
+                            }
+                        }
+                        prop_assert!(train.total_len() <= TRAIN_BYTES.max(mss as usize));
+                        prop_assert_eq!(train.total_len(), nxt - from);
+                        let segments = segments_of(&train);
+                        prop_assert_eq!(&segments.concat()[..], &stream[from..nxt]);
+                        if train.segment_bytes() != 0 {
+                            prop_assert_eq!(train.segments(), segments.len());
+                            prop_assert_eq!(train.segment_bytes(), len);
+                            prop_assert_eq!(train.len(), len as usize);
+                            let (last, full) = segments.split_last().unwrap();
+                            prop_assert!(full.iter().all(|segment| segment.len() == len as usize));
+                            prop_assert!((1..=len as usize).contains(&last.len()));
+                        }
+                        // Headers go in front, and change nothing behind them.
+                        train.prepend(52).unwrap().fill(0xee);
+                        left.push((train, from..nxt));
+                    }
+                }
+                Step::Again(part, bytes) => {
+                    let from = una + ((nxt - una) as f64 * part) as usize;
+                    if from < nxt {
+                        let max = bytes.min((nxt - from) as u32);
+                        let (len, again) = queue.segment((from - una) as u32, max, &mut pool);
+                        prop_assert!((1..=max).contains(&len));
+                        let mut again = again.unwrap();
+                        prop_assert_eq!(&bytes_of(&again)[..], &stream[from..from + len as usize]);
+                        again.prepend(52).unwrap().fill(0xdd);
+                        left.push((again, from..from + len as usize));
+                    }
+                }
+                Step::Acknowledge(part) => {
+                    let bytes = ((nxt - una) as f64 * part) as usize;
+                    queue.release(bytes as u32);
+                    una += bytes;
+                }
+                Step::Complete => left.clear(),
+            }
+            for (segment, range) in &left {
+                prop_assert_eq!(&bytes_of(segment)[52..], &stream[range.clone()]);
+            }
+        }
+        drop(seen);
     }
 }
