@@ -36,7 +36,7 @@ pub(crate) struct Endpoint {
     /// The segment that is being filled.
     filling: Option<Message>,
     /// What does not fill a segment is held back.
-    pub(crate) corked: bool,
+    corked: bool,
     /// What TCP has said of data that go before the connection begins.
     beginning: Option<Beginning>,
     /// It stands in the list of those with something to hand down.
@@ -425,14 +425,26 @@ impl Endpoint {
         }
     }
 
-    /// Bytes of the buffer for what is `left` of a write of `wanted`: those of a segment, or of as many as one of at most `most` bytes holds.
+    /// Bytes of the buffer for what is `left` of a write of `wanted`: those of a segment, or of as many as one of at most `most` bytes holds. What will be held back is
+    /// in none with what fills segments, which leaves.
     #[inline]
     fn size_for(&self, wanted: usize, left: usize, most: usize) -> usize {
         let mss = self.mss();
         match left > mss && most > mss {
+            true if self.corked => (left - left % mss).min(most),
             true => left.next_multiple_of(mss).min(most),
             false => mss.min(wanted.max(SMALL)),
         }
+    }
+
+    /// Holds back from now on what does not fill a segment, or does so no more: what was held back goes with what is written next. Segments that are full do not wait
+    /// for that.
+    pub(crate) fn hold_back(&mut self, holds: bool, out: impl FnOnce(Message)) {
+        let has_full = |filling: &Message| filling.len() > self.mss();
+        if holds && !self.corked && self.filling.as_ref().is_some_and(has_full) {
+            self.flush(out);
+        }
+        self.corked = holds;
     }
 
     /// Hands the segment that is being filled down as it is, unless it is to be held back.
@@ -558,6 +570,37 @@ mod tests {
                 .flat_map(|piece| piece.bytes().to_vec())
                 .collect();
             assert!(sent == written, "{writes:?}");
+        }
+    }
+
+    /// What is held back is less than a segment, however long the pieces are.
+    #[test]
+    fn full_segments_are_not_held_back() {
+        const MSS: usize = 1000;
+        // What is written, and whether it is held back; what has gone down by then.
+        type Row = (&'static [(usize, bool)], &'static [usize]);
+        let rows: [Row; 6] = [
+            (&[(3500, true)], &[3000]),
+            (&[(500, true)], &[]),
+            (&[(5000, true), (1200, true)], &[4000, 1000, 1000]),
+            (&[(3500, true), (700, true)], &[3000, 1000]),
+            (&[(500, false), (400, true)], &[]),
+            (&[(3500, false), (400, true)], &[3500]),
+        ];
+        for (writes, pieces) in rows {
+            let mut pool = Pool::new(&Arena::new(4 << 20));
+            let mut pool = pool.bind();
+            let mut endpoint = endpoint();
+            let connected = Control::new(Verb::Connected).pieces(MSS as u32, 4);
+            endpoint.open(&connected.value(1 << 20));
+            let mut down = Vec::new();
+            for (len, holds) in writes {
+                endpoint.hold_back(*holds, |piece| down.push(piece));
+                endpoint.write(&vec![7; *len], &mut pool, |piece| down.push(piece));
+            }
+            endpoint.flush(|piece| down.push(piece));
+            let lengths: Vec<usize> = down.iter().map(Message::total_len).collect();
+            assert_eq!(lengths, pieces, "{writes:?}");
         }
     }
 

@@ -14,8 +14,8 @@ use braidnet_message::{MAX_BLOCK, Message};
 
 impl Sockets {
     /// An empty message for at most `size` bytes to [send](Sockets::send_message), from the stack's memory, which it has until it is dropped or its bytes are
-    /// acknowledged. Best is what goes into one segment ([`TcpInfo::smss`](braidnet_tcp::TcpInfo::smss)): that leaves in the buffer that it is in. Of
-    /// what is longer each segment is a view, with its headers in a buffer of their own.
+    /// acknowledged. What goes into one segment ([`TcpInfo::smss`](braidnet_tcp::TcpInfo::smss)) leaves in the buffer that it is in. What is longer leaves in trains of
+    /// views; of a train that begins in the middle of it, the first segment is copied, as headers go in front of it.
     ///
     /// # Errors
     /// [`SocketError::NoMemory`] if the stack's is used up, but for what is kept to hear of what frees it; [`SocketError::Invalid`] if no buffer is so long.
@@ -34,7 +34,7 @@ impl Sockets {
     /// ([`Stack::send_message`](crate::Stack::send_message)).
     ///
     /// Copied are bytes of a block that has less than a fourth of its buffer, those that travel with a SYN, and on a [corked](super::SocketOption::Cork)
-    /// socket all.
+    /// socket all; and as they leave, those of a segment that finds no room for its headers in front of it ([`allocate`](Sockets::allocate)).
     ///
     /// # Errors
     /// As [`send`](Sockets::send): nothing is taken then. [`SocketError::NotSupported`] of a socket of UDP.

@@ -38,7 +38,7 @@ impl Stack {
     ///
     /// Copied are only bytes of a block that has less than a fourth of its buffer, so that what waits for acknowledgments holds four times the
     /// send buffer's memory at most, and on a connection that holds back what does not fill a segment. Where memory is short, they are not either: it
-    /// is freed by what leaves.
+    /// is freed by what leaves. As it leaves, so is a segment that begins a train in the middle of a block, for its headers to go in front.
     ///
     /// # Errors
     /// If the connection is not open for sending.

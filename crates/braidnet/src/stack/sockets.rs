@@ -194,7 +194,7 @@ impl Stack {
     /// Whether what does not fill a segment is held back until it does. What was, goes with the next turn where it is no more.
     pub(crate) fn cork(&mut self, connection: Connection, corked: bool) {
         if let Some(endpoint) = self.endpoints.get(connection) {
-            endpoint.corked = corked;
+            endpoint.hold_back(corked, |segment| self.down.push(segment));
             self.flush_one(connection);
         }
     }
@@ -202,7 +202,7 @@ impl Stack {
     /// The same of what is written from now on: what was held back goes with it.
     pub(crate) fn hold_back(&mut self, connection: Connection, holds: bool) {
         if let Some(endpoint) = self.endpoints.get(connection) {
-            endpoint.corked = holds;
+            endpoint.hold_back(holds, |segment| self.down.push(segment));
         }
     }
 
