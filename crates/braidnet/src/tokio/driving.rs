@@ -66,16 +66,23 @@ use tokio::time;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub async fn drive(driver: &mut Driver) -> io::Result<()> {
-    let device = watched(driver)?;
+    let mut device = watched(driver)?;
     let clock = Clock::shared();
     let mut timer = pin!(time::sleep(time::Duration::ZERO));
     // When the timer wakes: then, or before, as what is due is put off again and again.
     let mut set_to = Instant::MAX;
     poll_fn(|cx| {
         // Before the turn, which says if it has left anything: what comes after that is told again.
-        if let Some(device) = &device {
-            while let Poll::Ready(ready) = device.poll_read_ready(cx) {
-                ready?.clear_ready();
+        while let Some(watched) = &device {
+            let Poll::Ready(ready) = watched.poll_read_ready(cx) else {
+                break;
+            };
+            let mut ready = ready?;
+            let is_closed = ready.ready().is_read_closed();
+            ready.clear_ready();
+            if is_closed {
+                // The runtime would say so for ever. What has come before the end, turns tell of until it is taken.
+                device = None;
             }
         }
         let now = Instant::from_nanos(clock.now_nanos());

@@ -4,13 +4,15 @@ use super::*;
 use crate::net::Driver;
 use crate::tokio::drive;
 use braidnet_device::qemu::{QemuConfig, QemuDevice};
-use braidnet_device::{Device, MacAddress};
+use braidnet_device::{Counters, Device, DeviceError, MacAddress, QueuePair, Receiver};
+use braidnet_message::{Pool, Run};
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -142,6 +144,20 @@ impl<F: Future + Unpin> Future for Polled<F> {
     }
 }
 
+/// Waits until nothing is polled any more; how often it was.
+async fn polls_at_rest(polls: &AtomicUsize) -> usize {
+    let mut before = usize::MAX;
+    for _ in 0..200 {
+        let now = polls.load(Ordering::Relaxed);
+        if now == before {
+            return now;
+        }
+        before = now;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("polled again and again");
+}
+
 /// A connection without data has no timer, so nothing wakes its hosts.
 #[test]
 fn while_nothing_happens_drivers_are_not_polled() {
@@ -164,16 +180,7 @@ fn while_nothing_happens_drivers_are_not_polled() {
             call.write_all(b"x").await.expect("open");
             answer.read_exact(&mut [0]).await.expect("open");
             // Until the last acknowledgment is through, and what was set for it has come and gone.
-            let mut before = usize::MAX;
-            for round in 0.. {
-                let now = polls.load(Ordering::Relaxed);
-                if now == before {
-                    break;
-                }
-                assert!(round < 200, "polled again and again");
-                before = now;
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+            let before = polls_at_rest(&polls).await;
             call.write_all(b"y").await.expect("open");
             within(answer.read_exact(&mut [0])).await.expect("open");
             assert!(polls.load(Ordering::Relaxed) > before);
@@ -235,5 +242,78 @@ fn what_was_written_goes_out_behind_the_last_handle() {
         within(asks).await.expect("no panic").expect("it drives");
         drop((answer, server));
         within(answers).await.expect("no panic").expect("it drives");
+    });
+}
+
+/// A device that brings nothing, and is gone when the other end of its socket is closed.
+struct Silent {
+    socket: UnixStream,
+    is_gone: bool,
+}
+
+impl Device for Silent {
+    fn capabilities(&self) -> &Capabilities {
+        const { &Capabilities::ip(1500) }
+    }
+
+    fn open(self: Box<Self>) -> Result<Vec<QueuePair>, DeviceError> {
+        let (here, _) = memory::wire(Capabilities::ip(1500), 1);
+        let mut queues = Box::new(here).open()?;
+        queues[0].receiver = self;
+        Ok(queues)
+    }
+}
+
+impl Receiver for Silent {
+    fn receive(&mut self, _: &mut Pool, _: &mut Run, _: usize) -> usize {
+        self.is_gone |= matches!(self.socket.read(&mut [0]), Ok(0));
+        0
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+}
+
+/// Its descriptor stays ready for ever, and the runtime never forgets that.
+#[test]
+fn a_device_that_is_gone_is_waited_for_no_more() {
+    on_every_runtime(|| async {
+        let (socket, other_end) = UnixStream::pair().expect("a pair");
+        socket.set_nonblocking(true).expect("a socket");
+        let device = Silent {
+            socket,
+            is_gone: false,
+        };
+        let (host, mut driver) = Host::driven(&config("10.0.0.1"), device).expect("a host");
+        let polls = Arc::new(AtomicUsize::new(0));
+        let count = polls.clone();
+        let driving = tokio::spawn(async move {
+            let future = pin!(drive(&mut driver));
+            Polled {
+                future,
+                polls: count,
+            }
+            .await
+        });
+        let before = polls_at_rest(&polls).await;
+        drop(other_end);
+        while polls.load(Ordering::Relaxed) == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        polls_at_rest(&polls).await;
+        // Nobody answers there, but the host lives on.
+        let refused = TcpListener::bind(&host, "10.0.0.1:7").await;
+        drop(refused.expect("free"));
+        drop(host);
+        within(driving).await.expect("no panic").expect("it drives");
     });
 }
