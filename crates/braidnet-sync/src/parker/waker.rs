@@ -93,6 +93,17 @@ impl Default for WakerParker {
     }
 }
 
+impl Drop for WakerParker {
+    /// Nobody is woken any more, and the waker goes, though unparkers be kept: it may be what keeps the task.
+    fn drop(&mut self) {
+        self.cancel();
+        let slot = self.shared.waker.as_ref();
+        let waker = slot.and_then(|slot| slot.with(Option::take));
+        // Outside the slot's lock.
+        drop(waker);
+    }
+}
+
 impl fmt::Debug for WakerParker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WakerParker").finish_non_exhaustive()
@@ -145,6 +156,20 @@ mod tests {
         assert!(parker.unparker().unpark());
         let counts = calls.map(|calls| calls.0.load(Ordering::Relaxed));
         assert_eq!(counts, [0, 1]);
+    }
+
+    /// Unparkers may be kept for long, and a waker keeps its task.
+    #[test]
+    fn the_waker_goes_with_the_parker() {
+        let calls = std::sync::Arc::new(Calls::default());
+        let mut parker = WakerParker::new();
+        let unparker = parker.unparker();
+        parker.announce();
+        assert!(parker.park(&Waker::from(calls.clone())));
+        drop(parker);
+        assert_eq!(std::sync::Arc::strong_count(&calls), 1);
+        assert!(!unparker.unpark(), "nobody is there");
+        assert_eq!(calls.0.load(Ordering::Relaxed), 0);
     }
 }
 
