@@ -2,15 +2,15 @@
 
 use braidnet_sync::parker::{Parker, Unparker};
 use braidnet_sync::primitives::{AtomicBool, Ordering};
-use core::cell::RefCell;
+use core::cell::Cell;
 use core::task::Waker;
 use std::sync::Arc;
 use std::task::Wake;
 use std::time::Instant;
 
 thread_local! {
-    /// Kept from one wait to the next: a late call of its waker makes a later wait look once more.
-    static OF_THIS_THREAD: RefCell<Sleeper> = RefCell::new(Sleeper::new());
+    /// Kept from one wait to the next: a late call of its waker makes a later wait look once more. None while it is used.
+    static OF_THIS_THREAD: Cell<Option<Sleeper>> = const { Cell::new(None) };
 }
 
 /// What a thread sleeps on.
@@ -51,12 +51,15 @@ impl Sleeper {
         }
     }
 
-    /// Has `wait` wait on the calling thread's. Where that waits already, and has been woken into work that waits itself, on a new one.
+    /// Has `wait` wait on the calling thread's. Where that waits already, and has been woken into work that waits itself, or where the thread is about to
+    /// end, and has let go of it, on a new one.
     pub(super) fn of_this_thread<R>(wait: impl FnOnce(&mut Sleeper) -> R) -> R {
-        OF_THIS_THREAD.with(|sleeper| match sleeper.try_borrow_mut() {
-            Ok(mut sleeper) => wait(&mut sleeper),
-            Err(_) => wait(&mut Sleeper::new()),
-        })
+        let kept = OF_THIS_THREAD.try_with(Cell::take).ok().flatten();
+        let mut sleeper = kept.unwrap_or_else(Sleeper::new);
+        let result = wait(&mut sleeper);
+        // Refused at the thread's end.
+        let _ = OF_THIS_THREAD.try_with(|kept| kept.set(Some(sleeper)));
+        result
     }
 
     /// What ends its sleep.

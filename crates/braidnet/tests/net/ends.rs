@@ -3,6 +3,7 @@
 use super::*;
 use braidnet::Duration;
 use braidnet::socket::{OptionName, SocketError, SocketOption};
+use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::thread;
@@ -37,6 +38,28 @@ fn each_direction_ends_by_itself() {
         first.read_to_string(&mut heard).expect("to the end");
         assert_eq!(heard, "still heard");
     }
+}
+
+thread_local! {
+    /// What a thread keeps until its end.
+    static KEPT: RefCell<Option<Host>> = const { RefCell::new(None) };
+}
+
+/// It goes behind what its verbs have slept on.
+#[test]
+fn a_host_that_a_thread_keeps_ends_with_the_thread() {
+    let (client, server) = hosts();
+    let (listener, at) = listener(&server);
+    let caller = thread::spawn(move || {
+        let connected = KEPT.with_borrow_mut(|kept| TcpStream::connect(kept.insert(client), at));
+        let mut call = connected.expect("it listens");
+        call.write_all(b"last words").expect("room");
+    });
+    let (mut answer, _) = listener.accept().expect("a call");
+    let mut heard = String::new();
+    answer.read_to_string(&mut heard).expect("to the end");
+    assert_eq!(heard, "last words");
+    caller.join().expect("no panic");
 }
 
 #[test]
