@@ -31,6 +31,9 @@ pub enum StackError {
     /// The device cannot be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The system has no descriptor left by which a host would wait for its device.
+    #[error("no descriptor to wait for the device by: {0}")]
+    Descriptor(#[source] std::io::Error),
     /// The device has no queue.
     #[error("the device has no queue to receive from")]
     NoQueue,

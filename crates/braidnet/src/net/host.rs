@@ -250,8 +250,8 @@ impl HostProcessor {
     fn new(config: &StackConfig, device: impl Device) -> Result<HostProcessor, StackError> {
         let mut sockets = Sockets::new(config, device)?;
         let fd = sockets.stack().device_fd();
-        // Without one the device is looked after by time, as where the system has no descriptor left.
-        let fd = fd.and_then(|fd| fd.try_clone_to_owned().ok());
+        let fd = fd.map(|fd| fd.try_clone_to_owned()).transpose();
+        let fd = fd.map_err(StackError::Descriptor)?;
         Ok(HostProcessor {
             shared: Arc::new(Shared::new(sockets)),
             fd,

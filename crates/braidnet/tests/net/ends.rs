@@ -1,11 +1,19 @@
 //! How connections and hosts end, and what is said of it.
 
 use super::*;
-use braidnet::Duration;
+use braidnet::device::MacAddress;
+use braidnet::device::qemu::{QemuConfig, QemuDevice};
 use braidnet::socket::{OptionName, SocketError, SocketOption};
+use braidnet::{Duration, StackError};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::cell::RefCell;
+use std::env;
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::thread;
 
 /// The error of the same name inside.
@@ -60,6 +68,31 @@ fn a_host_that_a_thread_keeps_ends_with_the_thread() {
     answer.read_to_string(&mut heard).expect("to the end");
     assert_eq!(heard, "last words");
     caller.join().expect("no panic");
+}
+
+/// It would hear of no packet.
+#[test]
+fn a_host_without_a_descriptor_is_refused() {
+    const TEST: &str = "ends::a_host_without_a_descriptor_is_refused";
+    // The limit is for all threads of a process.
+    const ALONE: &str = "BRAIDNET_TEST_ALONE";
+    if env::var_os(ALONE).is_none() {
+        let mut alone = Command::new(env::current_exe().expect("a program"));
+        let alone = alone.args(["--exact", TEST]).env(ALONE, "1").output();
+        let alone = alone.expect("a process");
+        assert!(alone.status.success(), "{alone:?}");
+        return;
+    }
+    let (socket, _other_end) = UnixStream::pair().expect("a pair");
+    let device = QemuConfig::new(MacAddress([2, 0, 0, 0, 0, 1]));
+    let device = QemuDevice::over(socket, device).expect("a device");
+    let next = File::open("/dev/null").expect("a file").as_raw_fd();
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(next as u64);
+    setrlimit(Resource::Nofile, limit).expect("it may be lowered");
+    let refused = Host::driven(&config("10.0.0.1"), device).map(drop);
+    let refused = refused.expect_err("no descriptor is left");
+    assert!(matches!(refused, StackError::Descriptor(_)), "{refused}");
 }
 
 #[test]
