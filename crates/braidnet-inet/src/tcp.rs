@@ -49,7 +49,7 @@ use std::sync::Arc;
 use table::Table;
 
 /// What TCP needs to know.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct TcpConfig {
     /// How the engine of every connection is set.
     pub engine: braidnet_tcp::Config,

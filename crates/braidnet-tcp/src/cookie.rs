@@ -39,7 +39,7 @@ const SACK_BIT: u32 = 1 << 4;
 const ECN_BIT: u32 = 1 << 5;
 
 /// What makes and recognises the cookies of one tuple at one time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct SynCookie<'a> {
     /// Drawn at random once per stack and kept to it.
     pub secret: [u64; 2],

@@ -8,6 +8,7 @@ use braidnet_inet::tcp::{FastOpening, Listening, TcpConfig};
 use braidnet_inet::{ErrorRate, Paths, Prefix, Reassembly, Resolution, Route};
 use braidnet_stream::DropWatch;
 use braidnet_wire::address::Address;
+use core::fmt;
 use core::net::IpAddr;
 
 /// What a stack is set to. [`StackConfig::new`] gives sensible values, and every field can be changed; those that are [`Limits`], also while
@@ -69,12 +70,19 @@ pub struct StackConfig {
 const GROWN_BYTES: u32 = 4 << 20;
 
 /// The secrets of a stack, made anew at every start (RFC 6528 §3).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Secrets {
     /// Key of the flow hash.
     pub flow_key: [u64; 2],
     /// Key of the initial sequence numbers.
     pub isn_key: [u64; 2],
+}
+
+/// They are shown to nobody.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
 }
 
 impl Secrets {

@@ -23,7 +23,7 @@ use siphasher::sip::SipHasher24;
 /// assert_eq!(after(119), Some(Freshness::Old));
 /// assert_eq!(after(120), None);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct CookieKeys {
     /// Drawn at random once per stack and kept to it.
     pub secret: [u64; 2],
@@ -52,6 +52,15 @@ pub struct SharedKeys {
     pub key: [u8; 16],
     /// The one before, whose cookies are still good, and replaced.
     pub former: Option<[u8; 16]>,
+}
+
+/// A secret is shown to nobody.
+impl fmt::Debug for CookieKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CookieKeys")
+            .field("period", &self.period)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A secret is shown to nobody.
@@ -87,7 +96,8 @@ fn key_of(text: &str) -> Result<[u8; 16], NoSharedKeys> {
     let mut words = text.split('-');
     let mut key = [0; 16];
     for bytes in key.as_chunks_mut::<4>().0 {
-        let word = words.next().filter(|word| word.len() <= 8);
+        let is_word = |word: &&str| word.len() <= 8 && !word.starts_with('+');
+        let word = words.next().filter(is_word);
         let word = word.and_then(|word| u32::from_str_radix(word, 16).ok());
         *bytes = word.ok_or(NoSharedKeys)?.to_le_bytes();
     }
@@ -205,9 +215,24 @@ mod tests {
             "1-2-3-4-5",
             "1-2-3-4,",
             "1-2-3-g",
+            "+1-2-3-4",
             "123456789-2-3-4",
         ] {
             assert_eq!(wrong.parse::<SharedKeys>(), Err(NoSharedKeys), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let keys = CookieKeys {
+            secret: [0xdead_beef, 0xdead_beef],
+            period: Duration::from_secs(100),
+            shared: Some("deadbeef-deadbeef-deadbeef-deadbeef".parse().unwrap()),
+        };
+        let shown = format!("{keys:?} {keys:x?}");
+        assert!(shown.contains("100s"), "{shown}");
+        for secret in ["3735928559", "deadbeef", "ef, be", "239"] {
+            assert!(!shown.contains(secret), "{shown}");
         }
     }
 }
