@@ -31,7 +31,6 @@ mod ioctl;
 mod mapping;
 mod overflow;
 mod passage;
-mod vnet;
 
 pub mod capture;
 pub mod impair;
@@ -42,6 +41,7 @@ pub mod relay;
 pub mod replay;
 pub mod several;
 pub mod tun;
+pub mod vnet;
 pub mod xdp;
 
 pub use alarm::Alarm;

@@ -1,5 +1,7 @@
 //! `struct virtio_net_hdr`: what stands in front of each packet of a device with offloads (virtio 1.2 §5.1.6).
 //!
+//! TUN and TAP devices and packet sockets have it with their packets; a device of one's own that [offloads](crate::Offloads) reads and writes it by this.
+//!
 //! It says of a packet whose checksum it has or still needs, and of how many segments it is. Who wrote it may be the system, or whoever holds the other end of a
 //! descriptor that was passed in: nothing of it is believed that the packet itself does not bear out (HOSTILE-INPUT 43).
 
@@ -31,20 +33,24 @@ const IPV6_HEADER_LEN: usize = 40;
 /// The header's fields, in the machine's byte order on the wire too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VnetHeader {
+    /// `VIRTIO_NET_HDR_F_*`.
     pub flags: u8,
+    /// `VIRTIO_NET_HDR_GSO_*`: what a packet of several segments is of.
     pub gso_type: u8,
     /// Bytes of all headers: a hint.
     pub header_len: u16,
     /// Payload bytes of each segment.
     pub gso_size: u16,
+    /// Where in the packet what the checksum is of begins.
     pub checksum_start: u16,
-    /// From there.
+    /// Where the checksum stands, from there.
     pub checksum_offset: u16,
 }
 
 /// What is known of a packet beside its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Described {
+    /// Who sees to its transport's checksum.
     pub checksum: Checksum,
     /// Where it stands for several segments.
     pub train: Option<Train>,
@@ -68,6 +74,7 @@ struct Transport {
 }
 
 impl VnetHeader {
+    /// The header that these bytes are.
     pub fn from_bytes(bytes: &[u8; LEN]) -> VnetHeader {
         let [flags, gso_type, a, b, c, d, e, f, g, h] = *bytes;
         VnetHeader {
@@ -80,6 +87,7 @@ impl VnetHeader {
         }
     }
 
+    /// The bytes of the header.
     pub fn to_bytes(self) -> [u8; LEN] {
         let [a, b] = self.header_len.to_ne_bytes();
         let [c, d] = self.gso_size.to_ne_bytes();

@@ -14,6 +14,7 @@
 pub mod bytes;
 pub mod corpus;
 pub mod engine;
+pub mod forwarding;
 pub mod stack;
 
 /// Something to feed bytes to.
@@ -28,7 +29,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 20] = [
     Target {
         name: "arp",
         run: bytes::link::arp,
@@ -53,6 +54,11 @@ pub const TARGETS: [Target; 18] = [
         name: "flow",
         run: bytes::ip::flow,
         grain: 1,
+    },
+    Target {
+        name: "forwarding",
+        run: forwarding::packets,
+        grain: forwarding::RECORD,
     },
     Target {
         name: "fragments",
@@ -112,6 +118,11 @@ pub const TARGETS: [Target; 18] = [
     Target {
         name: "udp",
         run: bytes::transport::udp,
+        grain: 1,
+    },
+    Target {
+        name: "vnet",
+        run: bytes::vnet::description,
         grain: 1,
     },
     Target {

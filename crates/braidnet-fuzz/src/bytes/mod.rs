@@ -7,6 +7,7 @@ pub mod link;
 pub mod recording;
 pub mod records;
 pub mod transport;
+pub mod vnet;
 pub mod words;
 
 /// The internet checksum's sum as RFC 1071 §1 defines it, big-endian word by word: as slow and plain as it gets.
