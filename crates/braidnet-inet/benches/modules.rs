@@ -228,6 +228,7 @@ fn main() {
         local: US,
         remote: PEER,
         protocol: 6,
+        flags: Datagram::UNCUT,
         ..Datagram::default()
     };
     report("down, TCP through IP", 1500, &mut |rounds| {
@@ -243,6 +244,7 @@ fn main() {
             local_port: PORT,
             remote_port: 4000,
         },
+        ..UdpFlow::default()
     };
     report(
         "down, UDP through UDP and IP, sum known",

@@ -352,10 +352,8 @@ impl Ip {
     fn send_usual(&self, message: &mut Message) -> bool {
         let datagram: Datagram = message.note();
         let len = message.total_len();
-        if datagram.protocol != tcp::PROTOCOL
-            || message.segment_bytes() != 0
-            || self.check(message, len).is_err()
-        {
+        let is_usual = datagram.protocol == tcp::PROTOCOL && is_uncut(&datagram);
+        if !is_usual || message.segment_bytes() != 0 || self.check(message, len).is_err() {
             return false;
         }
         let Some(front) = message.prepend(MIN_HEADER_LEN) else {
@@ -380,7 +378,7 @@ impl Ip {
         };
         match self.check(message, longest) {
             Ok(()) => {}
-            // TCP's must not be cut: it is to hear where they do not fit. UDP makes no trains of those that do not.
+            // UDP makes no trains of those that do not fit.
             Err(Counted::AboveMtu)
                 if !is_uncut(&datagram) && !is_train && longest <= MAX_PAYLOAD_LEN =>
             {
@@ -531,10 +529,10 @@ fn header(datagram: &Datagram, len: usize) -> Ipv4Header {
     }
 }
 
-/// Whether a datagram may not be fragmented: TCP cuts its segments to fit and must hear if they do not (RFC 1191 §3).
+/// Whether a datagram may not be fragmented: whoever has made it is to hear where it does not fit (RFC 1191 §3).
 #[inline(always)]
 fn is_uncut(datagram: &Datagram) -> bool {
-    datagram.protocol == tcp::PROTOCOL
+    datagram.flags & Datagram::UNCUT != 0
 }
 
 /// The upper link for datagrams of a protocol.

@@ -57,6 +57,8 @@ impl Datagram {
     pub const BROADCAST: u8 = 1;
     /// Bit of `flags`, on the way down, in a control message: it arrived in fragments and is whole now, and goes up.
     pub const WHOLE: u8 = 2;
+    /// Bit of `flags`, on the way down: nobody may fragment it (DF).
+    pub const UNCUT: u8 = 8;
     /// Bit of `flags`, on the way down, in a control message: it is the first fragment of a datagram whose time is over.
     pub const EXPIRED: u8 = 4;
     /// Two bits of `flags`, highest: the ECN field of the IP header (RFC 3168 §5), both ways, where a [`TcpHeader`] has it.
@@ -149,8 +151,10 @@ pub struct Departure {
     pub ttl: u8,
     /// As in a [`Datagram`].
     pub differentiated_services: u8,
+    /// Not 0 if routers may fragment it.
+    pub may_be_cut: u8,
     /// Says nothing.
-    pub reserved: [u8; 2],
+    pub reserved: u8,
 }
 
 const _: () = {
@@ -166,6 +170,10 @@ const _: () = {
 pub struct UdpFlow {
     /// The flow.
     pub tuple: Tuple,
+    /// On the way down [`Datagram::UNCUT`] if nobody may fragment it; else 0.
+    pub flags: u8,
+    /// Says nothing.
+    pub reserved: [u8; 3],
 }
 
 /// Between Link and what stands on it. On the way up Link leaves it, its header stripped; on the way down IP and ARP

@@ -218,6 +218,8 @@ counters! {
     REPORT_NOT_ON_ITS_WAY = "report_not_on_its_way",
     /// What ICMP says of a segment too long for its path, where segments are no longer than that.
     REPORT_SHORT_ENOUGH = "report_short_enough",
+    /// What ICMP says of a segment too long for its path, to a connection that does not heed that.
+    REPORT_UNHEEDED = "report_unheeded",
     /// Heard: segments are not delivered.
     UNDELIVERED = "undelivered",
     /// Heard: the peer cannot be reached; the open has failed.

@@ -139,7 +139,10 @@ impl Udp {
             return Verdict::Down(DOWN_ICMP);
         }
         message.strip(HEADER_LEN);
-        message.set_note(UdpFlow { tuple });
+        message.set_note(UdpFlow {
+            tuple,
+            ..UdpFlow::default()
+        });
         if message.segment_bytes() != 0 {
             return Verdict::Split(apart::hand_up);
         }
@@ -154,7 +157,8 @@ impl Udp {
         if message.kind() != Kind::Data {
             return Verdict::drop(Counted::NotData);
         }
-        let UdpFlow { mut tuple } = message.note();
+        let mut flow: UdpFlow = message.note();
+        let tuple = &mut flow.tuple;
         if tuple.remote_port == 0 {
             return Verdict::drop(Counted::PortZero);
         }
@@ -177,7 +181,7 @@ impl Udp {
         let completes = offload.completes() && fits && room::is_for_all(message, HEADER_LEN);
         if is_train {
             if !completes || offload != Offload::Datagrams {
-                message.set_note(UdpFlow { tuple });
+                message.set_note(flow);
                 return Verdict::Split(match offload {
                     Offload::LeftOut => apart::hand_down_unsealed,
                     _ => apart::hand_down,
@@ -191,7 +195,7 @@ impl Udp {
             _ if completes => Sealing::ByDevice,
             _ => Sealing::Here(message.total_sum()),
         };
-        match put_header(message, tuple, sealing, cx.pool()) {
+        match put_header(message, &flow, sealing, cx.pool()) {
             true => Verdict::Stay,
             false => Verdict::drop(Counted::NoBuffer),
         }
@@ -232,7 +236,8 @@ const MAX_PAYLOAD_LEN: usize = ipv4::MAX_TOTAL_LEN - ipv4::MIN_HEADER_LEN - HEAD
 
 /// Puts a header in front of a payload of at most [`MAX_PAYLOAD_LEN`], and leaves IP's note. False if there is no buffer for it.
 #[inline]
-fn put_header(message: &mut Message, tuple: Tuple, sealing: Sealing, pool: &mut Pool) -> bool {
+fn put_header(message: &mut Message, flow: &UdpFlow, sealing: Sealing, pool: &mut Pool) -> bool {
+    let UdpFlow { tuple, flags, .. } = *flow;
     let Tuple { local, remote, .. } = tuple;
     let len = (message.total_len() + HEADER_LEN) as u16;
     let pseudo = Sum::pseudo_header(&local, &remote, PROTOCOL, len.into());
@@ -260,6 +265,7 @@ fn put_header(message: &mut Message, tuple: Tuple, sealing: Sealing, pool: &mut 
         local,
         remote,
         protocol: PROTOCOL,
+        flags,
         ..Datagram::default()
     });
     true

@@ -31,7 +31,7 @@
 //! # What it refuses
 //!
 //! UDP, IPv6 on the wire (AF_INET6 sockets carry mapped addresses), `pipe` and `splice` (`ENOSYS`), options, flags and requests
-//! that sockets here do not have (`ENOPROTOOPT`, `EOPNOTSUPP`, `EINVAL`). Shell commands and code blocks of a script never get here:
+//! that sockets here do not have (`ENOPROTOOPT`, `EOPNOTSUPP`, `EINVAL`), `IP_PMTUDISC_INTERFACE` and `IP_PMTUDISC_OMIT` among them. Shell commands and code blocks of a script never get here:
 //! packetdrill runs them on the system. Which scripts that concerns, and which ask for what is Linux's alone, `docs/testing.md` says.
 //!
 //! # Threads

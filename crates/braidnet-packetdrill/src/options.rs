@@ -4,6 +4,7 @@ use crate::errno::Errno;
 use braidnet::Duration;
 use braidnet::inet::ip::DEFAULT_TTL;
 use braidnet::socket::{OptionName, Socket, SocketOption, Sockets};
+use braidnet::tcp::PathMtuDiscovery;
 
 /// Reads an `int`.
 pub(crate) fn int(bytes: &[u8]) -> Result<i32, Errno> {
@@ -71,6 +72,11 @@ pub(crate) fn set(
         OptionName::DifferentiatedServices => {
             SocketOption::DifferentiatedServices((number >> 2 & 0x3f) as u8)
         }
+        // `IP_PMTUDISC_INTERFACE` and `IP_PMTUDISC_OMIT` are not among them.
+        OptionName::PathMtuDiscovery => {
+            let choice = PathMtuDiscovery::ALL.get(least(0)? as usize);
+            SocketOption::PathMtuDiscovery(*choice.ok_or(Errno(libc::EINVAL))?)
+        }
         OptionName::FastOpen => SocketOption::FastOpen(least(0)?),
         OptionName::FastOpenWithoutCookie => SocketOption::FastOpenWithoutCookie(is_on),
         OptionName::FastOpenConnect if !(0..=1).contains(&number) => {
@@ -113,6 +119,7 @@ pub(crate) fn get(
             bounded(2 * u128::from(bytes))
         }
         SocketOption::NotSentLowWater(bytes) => bytes as i32,
+        SocketOption::PathMtuDiscovery(choice) => choice as i32,
         SocketOption::FastOpen(pending) => bounded(pending.into()),
         SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) => {
             bounded(time.as_secs().into())

@@ -37,7 +37,9 @@ pub struct Config {
     /// Whether what the congestion window allows is spread over the round trip instead of leaving at once: twice the window in a
     /// round trip in slow start, 1.2 times of it afterwards; at the rate of the model where there is one, whether asked for or not. [`Tcb::deadline`](crate::Tcb::deadline) then says when more may leave.
     pub pacing: bool,
-    /// Whether the length of segments that the path carries is found out by trying (RFC 4821).
+    /// Whether routers may fragment what is sent, and whether what they say of its length is heeded.
+    pub path_mtu_discovery: PathMtuDiscovery,
+    /// Whether the length of segments that the path carries is found out by trying (RFC 4821). Not where routers may fragment them.
     pub path_probing: PathProbing,
     /// The segment size that is tried where nothing is known of the path, in bytes as the MSS option counts them: 1024 by RFC 4821 §7.2.
     pub path_base_segment: u16,
@@ -130,6 +132,36 @@ pub struct Config {
     pub user_timeout_limits: (Duration, Duration),
 }
 
+/// Whether routers may fragment packets, and whether what they say of packets that are too long is heeded (RFC 1191), as Linux's `IP_MTU_DISCOVER`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum PathMtuDiscovery {
+    /// They may, and it is not: datagrams of any length leave.
+    Dont,
+    /// They may not, and it is. Of UDP, they may where a datagram is longer than the path is known to carry.
+    #[default]
+    Want,
+    /// They may not, and it is. Datagrams of UDP that are longer are refused.
+    Do,
+    /// They may not, and it is not: for those who find out by themselves what the path carries. Datagrams of UDP that are longer than the device carries are
+    /// refused.
+    Probe,
+}
+
+impl PathMtuDiscovery {
+    /// Every choice, in the order of Linux's numbers.
+    pub const ALL: [PathMtuDiscovery; 4] = [
+        PathMtuDiscovery::Dont,
+        PathMtuDiscovery::Want,
+        PathMtuDiscovery::Do,
+        PathMtuDiscovery::Probe,
+    ];
+
+    /// Whether what the network says of the path's MTU is heeded.
+    pub const fn heeds(self) -> bool {
+        matches!(self, PathMtuDiscovery::Want | PathMtuDiscovery::Do)
+    }
+}
+
 /// Whether the length of segments that the path carries is found out by trying, with longer ones among them (RFC 4821), as Linux's
 /// `tcp_mtu_probing`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -218,6 +250,7 @@ impl Default for Config {
             maximum_segment: u16::MAX,
             congestion: CongestionControl::Cubic,
             pacing: false,
+            path_mtu_discovery: PathMtuDiscovery::Want,
             path_probing: PathProbing::BlackHoles,
             path_base_segment: 1024,
             path_search_again: Duration::from_secs(600),
@@ -282,6 +315,14 @@ impl Config {
                 send_buffer_max_bytes,
                 ..**self
             }),
+        }
+    }
+
+    /// How paths are probed: not where packets of any length get through, in pieces.
+    pub(crate) fn probing(&self) -> PathProbing {
+        match self.path_mtu_discovery {
+            PathMtuDiscovery::Dont => PathProbing::Off,
+            _ => self.path_probing,
         }
     }
 

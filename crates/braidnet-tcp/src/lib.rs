@@ -70,7 +70,7 @@ mod urgent;
 pub use allowance::Allowance;
 pub use arrival::Expected;
 pub use config::{
-    Config, CongestionControl, EcnMode, Keepalive, MAX_WINDOW_BYTES, PathProbing,
+    Config, CongestionControl, EcnMode, Keepalive, MAX_WINDOW_BYTES, PathMtuDiscovery, PathProbing,
     UnknownCongestionControl, UnknownEcnMode, UnknownPathProbing,
 };
 pub use cookie::{Redeemed, SynCookie};
@@ -83,7 +83,7 @@ pub use output::{Outlet, Transmit};
 pub use path::{Heard, Report};
 pub use reasons::DropReason;
 pub use reset::{Listen, listen, reset_for};
-pub use setting::Setting;
+pub use setting::{PacketFields, Setting};
 pub use state::State;
 pub use tcb::Tcb;
 

@@ -48,6 +48,8 @@ pub enum Heard {
     Shortened,
     /// Segments are as short already.
     ShortEnough,
+    /// It is none of this connection's business how long packets may be ([`PathMtuDiscovery`](crate::PathMtuDiscovery)).
+    Unheeded,
     /// Segments as long as now have arrived, so that it may be a lie; it is heeded if the segment is not acknowledged in time (RFC 5927
     /// §7.2).
     Doubted,
@@ -69,6 +71,7 @@ impl<P: Payload> Tcb<P> {
             return Heard::NotOnItsWay;
         }
         let event = match report {
+            Report::TooLong { .. } if !self.heeds_path_mtu() => return Heard::Unheeded,
             Report::TooLong { path_mtu } => {
                 return self.on_too_long(now, seq, path_mtu);
             }
@@ -97,13 +100,20 @@ impl<P: Payload> Tcb<P> {
     }
 
     /// Packets of more than `mtu` bytes do not get through to the peer, as is known before anything is sent (RFC 1191 §6.2). To be called
-    /// before the handshake is over.
+    /// before the handshake is over; without effect where that is [not heeded](crate::PathMtuDiscovery::heeds).
     pub fn set_path_mtu(&mut self, mtu: u32) {
+        if !self.heeds_path_mtu() {
+            return;
+        }
         let connection = &mut self.connection;
         connection.path_mtu = connection.path_mtu.min(mtu);
         if !matches!(connection.state, State::SynSent) {
             connection.smss = connection.smss.min(connection.path_smss());
         }
+    }
+
+    fn heeds_path_mtu(&self) -> bool {
+        self.connection.config.path_mtu_discovery.heeds()
     }
 
     /// Packets of more than `mtu` bytes do not get through, as is said of the segment at `seq` (RFC 1191 §6.4): full segments are as much

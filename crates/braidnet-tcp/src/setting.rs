@@ -1,6 +1,9 @@
 //! What can be chosen for a single connection.
 
-use crate::{Config, CongestionControl, EcnMode, MAX_WINDOW_BYTES, PathProbing, Payload, Tcb};
+use crate::{
+    Config, CongestionControl, EcnMode, MAX_WINDOW_BYTES, PathMtuDiscovery, PathProbing, Payload,
+    Tcb,
+};
 use braidnet_wire::time::{Duration, Instant};
 
 /// One choice for a single connection, or for those that a listener takes, in place of what [`Config`] says for all.
@@ -35,6 +38,8 @@ pub enum Setting {
     Ecn(EcnMode),
     /// [`Config::congestion`]; before the first segment is sent, later without effect.
     Congestion(CongestionControl),
+    /// [`Config::path_mtu_discovery`]; at any time. What was heard of the path before stays heard once data has left.
+    PathMtuDiscovery(PathMtuDiscovery),
     /// [`Config::path_probing`]; at any time.
     PathProbing(PathProbing),
     /// [`Config::fast_open_pending`], and that the listener [uses](crate::FastOpen::Listen) Fast Open unless it is 0; of a connection it says nothing.
@@ -59,6 +64,7 @@ impl Setting {
             Setting::UserTimeout(time) => (9, nanos(time)),
             Setting::Ecn(mode) => (20, mode as u64),
             Setting::Congestion(control) => (14, control as u64),
+            Setting::PathMtuDiscovery(discovery) => (17, discovery as u64),
             Setting::PathProbing(probing) => (10, probing as u64),
             Setting::TimeToLive(hops) => (11, hops.into()),
             Setting::DifferentiatedServices(point) => (12, point.into()),
@@ -87,6 +93,10 @@ impl Setting {
             14 => {
                 let control = CongestionControl::ALL.get(usize::try_from(value).ok()?);
                 Setting::Congestion(*control?)
+            }
+            17 => {
+                let discovery = PathMtuDiscovery::ALL.get(usize::try_from(value).ok()?);
+                Setting::PathMtuDiscovery(*discovery?)
             }
             10 => {
                 let probing = PathProbing::ALL.get(usize::try_from(value).ok()?);
@@ -119,6 +129,7 @@ impl Setting {
             }
             Setting::Ecn(mode) => config.ecn = mode,
             Setting::Congestion(control) => config.congestion = control,
+            Setting::PathMtuDiscovery(discovery) => config.path_mtu_discovery = discovery,
             Setting::PathProbing(probing) => config.path_probing = probing,
             Setting::TimeToLive(hops) => config.time_to_live = hops,
             Setting::DifferentiatedServices(point) => config.differentiated_services = point,
@@ -133,12 +144,27 @@ impl Setting {
     }
 }
 
+/// What IP is to say of each packet of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketFields {
+    /// [`Config::time_to_live`].
+    pub time_to_live: u8,
+    /// [`Config::differentiated_services`].
+    pub differentiated_services: u8,
+    /// Routers may fragment it ([`PathMtuDiscovery::Dont`]).
+    pub may_be_cut: bool,
+}
+
 impl<P: Payload> Tcb<P> {
-    /// What IP is to say of each packet: [`Config::time_to_live`] and [`Config::differentiated_services`].
+    /// What IP is to say of each packet.
     #[inline]
-    pub fn packet_fields(&self) -> (u8, u8) {
+    pub fn packet_fields(&self) -> PacketFields {
         let config = &self.connection.config;
-        (config.time_to_live, config.differentiated_services)
+        PacketFields {
+            time_to_live: config.time_to_live,
+            differentiated_services: config.differentiated_services,
+            may_be_cut: config.path_mtu_discovery == PathMtuDiscovery::Dont,
+        }
     }
 
     /// Changes how this connection is set, as far as it still can be; each [`Setting`] says.
@@ -187,7 +213,14 @@ impl<P: Payload> Tcb<P> {
                 self.sender.set_congestion(&self.connection.config);
             }
             Setting::Congestion(_) => {}
-            Setting::PathProbing(probing) => self.sender.set_path_probing(probing),
+            Setting::PathMtuDiscovery(_) | Setting::PathProbing(_) => {
+                setting.apply(self.connection.set());
+                self.sender
+                    .set_path_probing(self.connection.config.probing());
+                if !begun && !self.connection.config.path_mtu_discovery.heeds() {
+                    self.connection.path_mtu = u32::MAX;
+                }
+            }
             Setting::TimeToLive(_) | Setting::DifferentiatedServices(_) => {
                 setting.apply(self.connection.set());
             }
@@ -207,7 +240,7 @@ mod tests {
     use braidnet_wire::seq::SeqNumber;
     use std::sync::Arc;
 
-    const ALL: [Setting; 17] = [
+    const ALL: [Setting; 18] = [
         Setting::Nagle(false),
         Setting::MaximumSegment(700),
         Setting::ReceiveBuffer(9_000),
@@ -220,6 +253,7 @@ mod tests {
         Setting::UserTimeout(Duration::from_secs(90)),
         Setting::Ecn(EcnMode::On),
         Setting::Congestion(CongestionControl::NewReno),
+        Setting::PathMtuDiscovery(PathMtuDiscovery::Probe),
         Setting::PathProbing(PathProbing::Always),
         Setting::TimeToLive(7),
         Setting::DifferentiatedServices(46),

@@ -180,7 +180,10 @@ pub enum WhyUndelivered {
     /// It got lost; the next may arrive.
     Lost,
     /// It is longer than a link carries.
-    TooLong,
+    TooLong {
+        /// The longest IP packet that the link carries, in bytes; 0 if nobody says.
+        path_mtu: u32,
+    },
 }
 
 /// Why a connection is gone.

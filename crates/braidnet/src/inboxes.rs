@@ -243,7 +243,9 @@ impl Inboxes {
         let why = match told.detail {
             Control::REFUSED => WhyUndelivered::Refused,
             Control::UNREACHABLE => WhyUndelivered::Unreachable,
-            Control::TOO_LONG => WhyUndelivered::TooLong,
+            Control::TOO_LONG => WhyUndelivered::TooLong {
+                path_mtu: told.value as u32,
+            },
             _ => WhyUndelivered::Lost,
         };
         inbox.undelivered.push_back(Undelivered { to, why });
@@ -272,7 +274,7 @@ impl Inboxes {
             self.hear(&told);
             return spent.push(message);
         }
-        let UdpFlow { tuple } = message.note_ref();
+        let UdpFlow { tuple, .. } = message.note_ref();
         // UDP hands up nothing for a port that is not open, and this is the only one who opens any.
         let Some(inbox) = self.by_port.get_mut(&tuple.local_port) else {
             return debug_assert!(false, "a datagram for a port that is not bound");

@@ -15,6 +15,9 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
+#[path = "paths/discovery.rs"]
+mod discovery;
+
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const SERVER: [u8; 4] = [10, 0, 0, 2];
 const ROUTER: [u8; 4] = [10, 9, 9, 9];
@@ -393,7 +396,7 @@ fn who_sends_datagrams_hears_of_those_that_are_not_delivered() {
         (3, 3, WhyUndelivered::Refused),
         (3, 2, WhyUndelivered::Unreachable),
         (3, 13, WhyUndelivered::Unreachable),
-        (3, 4, WhyUndelivered::TooLong),
+        (3, 4, WhyUndelivered::TooLong { path_mtu: 20 }),
         (3, 0, WhyUndelivered::Lost),
         (11, 0, WhyUndelivered::Lost),
     ];

@@ -398,7 +398,7 @@ mod tests {
         ("stream", "poisoned"),
         (
             "tcp",
-            "accept_queue_full bad_address cookies_awaited cookies_limited cookies_spent cookies_wrong fast_open_cookies_wrong fast_open_forgotten fast_open_limited fast_open_paused fast_open_refused fast_open_reset fast_open_unanswered no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_doubted report_not_on_its_way report_short_enough report_stale stale syn_queue_full table_full text_refused",
+            "accept_queue_full bad_address cookies_awaited cookies_limited cookies_spent cookies_wrong fast_open_cookies_wrong fast_open_forgotten fast_open_limited fast_open_paused fast_open_refused fast_open_reset fast_open_unanswered no_buffer no_connection no_memory not_sendable poisoned poisoned_unsent report_doubted report_not_on_its_way report_short_enough report_stale report_unheeded stale syn_queue_full table_full text_refused",
         ),
         (
             "udp",

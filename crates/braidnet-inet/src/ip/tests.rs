@@ -293,7 +293,7 @@ const TO_PEER: Datagram = Datagram {
     remote: PEER,
     protocol: 6,
     ttl: 0,
-    flags: 0,
+    flags: Datagram::UNCUT,
     header_len: 0,
     differentiated_services: 0,
     refusal: 0,
@@ -308,6 +308,7 @@ fn headers_are_made() {
         (
             Datagram {
                 protocol: UDP,
+                flags: 0,
                 ttl: 3,
                 ..TO_PEER
             },
@@ -318,6 +319,7 @@ fn headers_are_made() {
             Datagram {
                 remote: Address::v4([255; 4]),
                 protocol: UDP,
+                flags: 0,
                 ..TO_PEER
             },
             DEFAULT_TTL,
@@ -346,6 +348,7 @@ fn what_is_longer_than_a_packet_leaves_in_fragments() {
         let payload = &payload[..len];
         let datagram = Datagram {
             protocol: UDP,
+            flags: 0,
             ttl: 9,
             ..TO_PEER
         };
@@ -418,6 +421,7 @@ fn identifications_of_a_pair_follow_each_other() {
             Datagram {
                 remote: destination,
                 protocol: UDP,
+                flags: 0,
                 ..TO_PEER
             },
             &[b"x"],
@@ -436,6 +440,7 @@ fn what_cannot_be_sent_is_dropped_by_name() {
     let beyond = vec![7; 65_535 - 19];
     let to_all = Datagram {
         protocol: UDP,
+        flags: 0,
         ..TO_PEER
     };
     let address = |destination| Datagram {

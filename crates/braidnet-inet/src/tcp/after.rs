@@ -164,10 +164,14 @@ fn leave_datagram(message: &mut Message) {
     let departure = message.note_ref::<Departure>();
     let (ttl, ecn) = (departure.ttl, departure.header.ecn());
     let differentiated_services = departure.differentiated_services;
+    let uncut = match departure.may_be_cut {
+        0 => Datagram::UNCUT,
+        _ => 0,
+    };
     let datagram = message.note_mut::<Datagram>();
     datagram.protocol = PROTOCOL;
     datagram.ttl = ttl;
-    datagram.flags = ecn;
+    datagram.flags = ecn | uncut;
     datagram.header_len = 0;
     datagram.differentiated_services = differentiated_services;
 }

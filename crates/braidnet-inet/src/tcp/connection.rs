@@ -9,7 +9,7 @@ use crate::notes::{Arrival, Departure};
 use crate::offload::Offload;
 use braidnet_message::{Charge, Kind, Message};
 use braidnet_stream::{ConnectionId, Context, Control, Counter, Trace, Verb};
-use braidnet_tcp::{Outlet, Payload, Setting, Sink, Tcb, Transmit};
+use braidnet_tcp::{Outlet, PacketFields, Payload, Setting, Sink, Tcb, Transmit};
 use braidnet_wire::address::Tuple;
 use braidnet_wire::tcp::{TcpFlags, TcpHeader};
 use braidnet_wire::time::Instant;
@@ -274,8 +274,8 @@ impl Sink<Segment> for Deliver<'_, '_> {
 /// Takes what leaves, puts the data into it and hands it down.
 pub(super) struct Departures<'a, 'c> {
     pub(super) tuple: &'a Tuple,
-    /// What IP says of each packet, as [`Tcb::packet_fields`] has it.
-    pub(super) packet_fields: (u8, u8),
+    /// What IP says of each packet.
+    pub(super) packet_fields: PacketFields,
     pub(super) sending: &'a mut SendQueue,
     pub(super) cx: &'a mut Context<'c>,
 }
@@ -295,7 +295,10 @@ impl Outlet for Departures<'_, '_> {
 
     #[inline]
     fn couple(&mut self, train: &mut Option<Message>, offset: u32, max: u32, room: u32) -> u32 {
-        let Some(train) = train else { return 0 };
+        // Each of what may be fragmented has a number of its own, which whoever cuts trains does not give.
+        let Some(train) = train.as_mut().filter(|_| !self.packet_fields.may_be_cut) else {
+            return 0;
+        };
         let room = Room { max, room };
         let coupled = self.sending.couple(train, offset, room, self.cx.pool());
         // The train itself counts as one.
@@ -318,7 +321,10 @@ impl Outlet for Departures<'_, '_> {
         let note = message.note_mut::<Departure>();
         note.header = segment.header;
         note.tuple = *self.tuple;
-        (note.ttl, note.differentiated_services) = self.packet_fields;
+        let fields = self.packet_fields;
+        note.ttl = fields.time_to_live;
+        note.differentiated_services = fields.differentiated_services;
+        note.may_be_cut = fields.may_be_cut.into();
         self.cx.down(message);
     }
 }

@@ -3,8 +3,8 @@
 use super::table::Table;
 use super::{
     PATH_BLACK_HOLES, PATH_FORGOTTEN, PATH_PROBES_LOST, PATH_SHORTENED, PATH_WIDENED,
-    REPORT_DOUBTED, REPORT_NOT_ON_ITS_WAY, REPORT_SHORT_ENOUGH, REPORT_STALE, Tcp, UNDELIVERED,
-    UNREACHABLE,
+    REPORT_DOUBTED, REPORT_NOT_ON_ITS_WAY, REPORT_SHORT_ENOUGH, REPORT_STALE, REPORT_UNHEEDED, Tcp,
+    UNDELIVERED, UNREACHABLE,
 };
 use crate::notes::{Arrival, News};
 use braidnet_message::Message;
@@ -56,6 +56,7 @@ impl Tcp {
         match heard {
             Heard::NotOnItsWay => cx.count(REPORT_NOT_ON_ITS_WAY, 1),
             Heard::ShortEnough => cx.count(REPORT_SHORT_ENOUGH, 1),
+            Heard::Unheeded => cx.count(REPORT_UNHEEDED, 1),
             Heard::Noted => cx.count(UNDELIVERED, 1),
             Heard::Doubted => cx.count(REPORT_DOUBTED, 1),
             Heard::Shortened => self.remember_path(arrival.tuple.remote, path_mtu, cx),

@@ -16,7 +16,8 @@ use crate::notes::{Arrival, Departure};
 use braidnet_message::{Charge, Message};
 use braidnet_stream::{BucketId, ConnectionId, Context, Control, Counter, Verb};
 use braidnet_tcp::{
-    Config, DropReason, Events, Listen, Payload, Redeemed, Sink, State, SynCookie, Tcb, isn,
+    Config, DropReason, Events, Listen, PathMtuDiscovery, Payload, Redeemed, Sink, State,
+    SynCookie, Tcb, isn,
 };
 use braidnet_wire::address::Tuple;
 use braidnet_wire::seq::SeqNumber;
@@ -434,6 +435,7 @@ impl Tcp {
                     tuple,
                     ttl: engine.time_to_live,
                     differentiated_services: engine.differentiated_services,
+                    may_be_cut: (engine.path_mtu_discovery == PathMtuDiscovery::Dont).into(),
                     ..Departure::default()
                 });
                 cx.count(SEGMENTS_OUT, 1);

@@ -48,7 +48,7 @@ fn hand_down_with(train: Message, sealing: fn(&Message) -> Sealing, cx: &mut Con
         datagram.clear_segmentation();
         datagram.set_bucket(bucket);
         let sealing = sealing(&datagram);
-        if put_header(&mut datagram, flow.tuple, sealing, cx.pool()) {
+        if put_header(&mut datagram, &flow, sealing, cx.pool()) {
             cx.down(datagram);
         } else {
             cx.drop(datagram, Counted::NoBuffer.counter());

@@ -108,7 +108,14 @@ fn what_is_right_comes_up_with_its_flow() {
             panic!("{what}: {:?}", stack.counted())
         };
         assert_eq!(bytes_of(message), b"payload", "{what}");
-        assert_eq!(message.note::<UdpFlow>(), UdpFlow { tuple: FLOW }, "{what}");
+        assert_eq!(
+            message.note::<UdpFlow>(),
+            UdpFlow {
+                tuple: FLOW,
+                ..UdpFlow::default()
+            },
+            "{what}"
+        );
         assert_eq!(
             message.bucket(),
             flows.bucket_of(&FLOW, PROTOCOL).0.0,
@@ -136,7 +143,10 @@ fn ports_open_and_close() {
 
 fn send(stack: &mut Stack, tuple: Tuple, payload: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut message = stack.message(payload);
-    message.set_note(UdpFlow { tuple });
+    message.set_note(UdpFlow {
+        tuple,
+        ..UdpFlow::default()
+    });
     let udp = stack.inet.layout.udp;
     stack.send(udp, message)
 }
@@ -206,7 +216,7 @@ proptest! {
         let mut message = messages.next().unwrap();
         messages.for_each(|block| message.push_continuation(block));
         let kept = shared.then(|| message.share(stack.pool()).unwrap());
-        message.set_note(UdpFlow { tuple: FLOW });
+        message.set_note(UdpFlow { tuple: FLOW, ..UdpFlow::default() });
         if came_partial {
             message.set_checksum(Checksum::Partial);
         }

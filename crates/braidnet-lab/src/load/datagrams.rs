@@ -180,7 +180,10 @@ impl DatagramSource {
                 Some(())
             })?;
         }
-        message.set_note(UdpFlow { tuple: *tuple });
+        message.set_note(UdpFlow {
+            tuple: *tuple,
+            ..UdpFlow::default()
+        });
         Some(message)
     }
 
@@ -278,7 +281,10 @@ fn question(content: &Content, size: usize, tuple: &Tuple, pool: &mut Pool) -> O
     let mut message = pool.allocate(HEADROOM, size)?;
     message.extend_from_slice_summed(&Clock::shared().now_nanos().to_be_bytes());
     message.extend_from_slice_summed(content.at(0, size - NUMBER_BYTES));
-    message.set_note(UdpFlow { tuple: *tuple });
+    message.set_note(UdpFlow {
+        tuple: *tuple,
+        ..UdpFlow::default()
+    });
     Some(message)
 }
 

@@ -199,6 +199,11 @@ fn options_are_set_got_and_refused_by_number() {
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
         (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
         (libc::IPPROTO_TCP, libc::TCP_CORK, 1),
+        (
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_PROBE,
+        ),
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG, 700),
         (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 16_384),
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 60),

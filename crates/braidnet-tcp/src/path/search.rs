@@ -102,7 +102,7 @@ pub(crate) struct Spared {
 impl Path {
     pub(crate) fn new(config: &Config) -> Path {
         Path {
-            probing: config.path_probing,
+            probing: config.probing(),
             base: u32::from(config.path_base_segment),
             most: 0,
             passed: Passed::Unsent,

@@ -282,6 +282,22 @@ impl UdpSocket {
         }
     }
 
+    /// Sets any option that sockets of datagrams have: whether routers may fragment them ([`SocketOption::PathMtuDiscovery`]), and what is above.
+    ///
+    /// # Errors
+    /// `Unsupported` if they have it not, `NetworkDown` if the host is.
+    pub fn set_option(&self, option: SocketOption) -> io::Result<()> {
+        self.handle.set(option)
+    }
+
+    /// What an option is set to.
+    ///
+    /// # Errors
+    /// As [`set_option`](UdpSocket::set_option).
+    pub fn option(&self, name: OptionName) -> io::Result<SocketOption> {
+        self.handle.option(name)
+    }
+
     /// What has befallen it and nobody has heard of yet.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! A port has one socket, whatever address that is bound to. What comes for another address, or to a connected socket from another than its
 //! peer, is dropped as `udp.not_for_address` or `udp.not_from_peer`. What the network says of datagrams becomes an error of a connected socket
-//! only, and only where it says that trying again is of no use, as on Linux; of others it waits for [`Stack::undelivered`].
+//! only, and only where it says that trying again is of no use, or that the path carries none so long and it matters to the socket, as on Linux; of others it waits for [`Stack::undelivered`].
 //!
 //! [`Stack::undelivered`]: crate::Stack::undelivered
 
@@ -14,6 +14,7 @@ use super::verbs::v4;
 use crate::error::WhyUndelivered;
 use crate::inboxes::Only;
 use crate::stack::{Received, Segments};
+use braidnet_tcp::PathMtuDiscovery;
 use braidnet_wire::address::Address;
 use core::net::SocketAddr;
 
@@ -21,7 +22,7 @@ impl Sockets {
     /// A new socket for datagrams (UDP), neither bound nor connected. It is bound to a free port when it first sends or connects.
     ///
     /// It neither listens nor accepts nor is shut down ([`SocketError::NotSupported`]), and of all options it has
-    /// [`Broadcast`](super::SocketOption::Broadcast).
+    /// [`Broadcast`](super::SocketOption::Broadcast) and [`PathMtuDiscovery`](super::SocketOption::PathMtuDiscovery).
     ///
     /// ```
     /// use braidnet::device::{memory, Capabilities};
@@ -48,7 +49,8 @@ impl Sockets {
     /// # Errors
     /// If as many are open as may be.
     pub fn datagram_socket(&mut self) -> Result<Socket, SocketError> {
-        let options = Options::new(&self.common);
+        let mut options = Options::new(&self.common);
+        options.engine.path_mtu_discovery = PathMtuDiscovery::Dont;
         self.insert(Role::Datagrams(Datagrams::default()), options)
     }
 
@@ -56,7 +58,8 @@ impl Sockets {
     /// turn.
     ///
     /// # Errors
-    /// What the network has said of an earlier one, once. [`SocketError::TooLong`] if no datagram is so long; [`SocketError::Forbidden`] if
+    /// What the network has said of an earlier one, once. [`SocketError::TooLong`] if no datagram is so long, or none that nobody [may
+    /// fragment](super::SocketOption::PathMtuDiscovery); [`SocketError::Forbidden`] if
     /// `to` stands for every host of a network; [`SocketError::NoMemory`] if the stack's is used up. Nothing is sent then.
     pub fn send_to(
         &mut self,
@@ -83,8 +86,7 @@ impl Sockets {
         segment_bytes: usize,
         to: SocketAddr,
     ) -> Result<usize, SocketError> {
-        let each = segment_bytes;
-        self.send_datagrams(socket, Segments { bytes, each }, Some(to))
+        self.send_datagrams(socket, Segments::of(bytes, segment_bytes), Some(to))
     }
 
     /// [`send_segments_to`](Sockets::send_segments_to) whom the socket is connected with.
@@ -97,8 +99,7 @@ impl Sockets {
         bytes: &[u8],
         segment_bytes: usize,
     ) -> Result<usize, SocketError> {
-        let each = segment_bytes;
-        self.send_datagrams(socket, Segments { bytes, each }, None)
+        self.send_datagrams(socket, Segments::of(bytes, segment_bytes), None)
     }
 
     /// Copies the next datagram out, as much of it as there is room for; the rest of it is lost, and the answer says so.
@@ -176,6 +177,7 @@ impl Sockets {
         let entry = self.table.get(socket)?;
         if let Role::Datagrams(datagrams) = &mut entry.role {
             datagrams.peer = Some(to);
+            datagrams.path = None;
             let asked_for = datagrams.asked_for;
             let address = match asked_for.is_unspecified() {
                 true => source,
@@ -202,7 +204,7 @@ impl Sockets {
     fn send_datagrams(
         &mut self,
         socket: Socket,
-        segments: Segments<'_>,
+        mut segments: Segments<'_>,
         to: Option<SocketAddr>,
     ) -> Result<usize, SocketError> {
         let entry = self.table.get(socket)?;
@@ -214,10 +216,36 @@ impl Sockets {
             return Err(error);
         }
         self.may_send_to(socket, &v4(to.ip())?)?;
+        segments.uncut = self.is_uncut(socket, segments.longest(), to)?;
         let from = self.bound_datagrams(socket)?;
         self.stack.send_between(from, to, segments)?;
         self.wants_turn = true;
         Ok(segments.bytes.len())
+    }
+
+    /// Whether nobody may fragment what is sent to `to`, in datagrams of at most `longest` bytes.
+    fn is_uncut(
+        &mut self,
+        socket: Socket,
+        longest: usize,
+        to: SocketAddr,
+    ) -> Result<bool, SocketError> {
+        let entry = self.table.get(socket)?;
+        let known = match &entry.role {
+            Role::Datagrams(datagrams) if datagrams.peer == Some(to) => datagrams.path,
+            _ => None,
+        };
+        let path = known.filter(|(_, until)| *until > self.now);
+        let fits_device = longest <= self.stack.datagram_within(usize::MAX);
+        let fits =
+            fits_device && path.is_none_or(|(mtu, _)| longest <= self.stack.datagram_within(mtu));
+        match entry.options.engine.path_mtu_discovery {
+            PathMtuDiscovery::Dont => Ok(false),
+            PathMtuDiscovery::Want => Ok(fits),
+            PathMtuDiscovery::Do if fits => Ok(true),
+            PathMtuDiscovery::Probe if fits_device => Ok(true),
+            PathMtuDiscovery::Do | PathMtuDiscovery::Probe => Err(SocketError::TooLong),
+        }
     }
 
     fn may_send_to(&mut self, socket: Socket, to: &Address) -> Result<(), SocketError> {
@@ -254,20 +282,34 @@ impl Sockets {
         let Some(socket) = self.by_datagram_port.get(&port).copied() else {
             return;
         };
+        let (now, limits) = (self.now, self.stack.path_limits());
         if let Ok(entry) = self.table.get(socket)
             && let Role::Datagrams(Datagrams {
-                peer: Some(peer), ..
-            }) = entry.role
+                peer: Some(peer),
+                path,
+                ..
+            }) = &mut entry.role
         {
+            let discovery = entry.options.engine.path_mtu_discovery;
+            let is_told_of_length = discovery != PathMtuDiscovery::Dont;
             while let Some(undelivered) = self.stack.undelivered(port) {
+                if undelivered.to != *peer {
+                    continue;
+                }
                 let error = match undelivered.why {
                     WhyUndelivered::Refused => SocketError::Refused,
                     WhyUndelivered::Unreachable => SocketError::HostUnreachable,
-                    WhyUndelivered::Lost | WhyUndelivered::TooLong => continue,
+                    WhyUndelivered::Lost => continue,
+                    WhyUndelivered::TooLong { path_mtu } => {
+                        let mtu = path_mtu.max(limits.least_mtu) as usize;
+                        *path = Some((mtu, now + limits.lifetime));
+                        if !is_told_of_length {
+                            continue;
+                        }
+                        SocketError::TooLong
+                    }
                 };
-                if undelivered.to == peer {
-                    entry.error = Some(error);
-                }
+                entry.error = Some(error);
             }
         }
         self.note_change(socket);

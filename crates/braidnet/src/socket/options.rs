@@ -1,7 +1,9 @@
 //! How a socket is set.
 
 use super::error::SocketError;
-use braidnet_tcp::{Config, CongestionControl, EcnMode, MAX_WINDOW_BYTES, PathProbing, Setting};
+use braidnet_tcp::{
+    Config, CongestionControl, EcnMode, MAX_WINDOW_BYTES, PathMtuDiscovery, PathProbing, Setting,
+};
 use braidnet_wire::time::Duration;
 
 /// An option of a socket and its value.
@@ -48,6 +50,11 @@ pub enum SocketOption {
     /// The rule by which the congestion window grows and shrinks (`TCP_CONGESTION`). Before the connection; later without effect. A name stands for it
     /// in place of a number.
     CongestionControl(CongestionControl),
+    /// Whether routers may fragment packets, and whether it is heeded what they say of those that are too long (`IP_MTU_DISCOVER`; RFC 1191). TCP begins with
+    /// [`PathMtuDiscovery::Want`], datagram sockets with [`PathMtuDiscovery::Dont`], as RFC 768 has it. A connected datagram socket is told
+    /// ([`SocketError::TooLong`]) where the network has dropped what was too long, unless it is set so, and knows of the path what was said in the last [ten
+    /// minutes](braidnet_inet::Paths::lifetime); of others only the device's MTU is known.
+    PathMtuDiscovery(PathMtuDiscovery),
     /// Whether the length of segments that the path carries is found out by trying (RFC 4821). Linux has it for all sockets only, as
     /// `tcp_mtu_probing`: no number stands for it.
     PathProbing(PathProbing),
@@ -61,7 +68,7 @@ pub enum SocketOption {
     /// (`TCP_FASTOPEN_CONNECT`; RFC 7413): connecting is done at once then. Before the connection, and only on a stack whose connections [use
     /// Fast Open](braidnet_tcp::FastOpen::Connect).
     FastOpenConnect(bool),
-    /// Whether datagrams may go to every host of a network (`SO_BROADCAST`). Of datagram sockets, which have no other option here.
+    /// Whether datagrams may go to every host of a network (`SO_BROADCAST`). Of datagram sockets, which have this option and [`PathMtuDiscovery`](SocketOption::PathMtuDiscovery) here.
     Broadcast(bool),
 }
 
@@ -102,6 +109,8 @@ pub enum OptionName {
     Ecn,
     /// [`SocketOption::CongestionControl`].
     CongestionControl,
+    /// [`SocketOption::PathMtuDiscovery`].
+    PathMtuDiscovery,
     /// [`SocketOption::PathProbing`].
     PathProbing,
     /// [`SocketOption::FastOpen`].
@@ -115,9 +124,10 @@ pub enum OptionName {
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/in.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 19] = [
+const NUMBERS: [(i32, i32, OptionName); 20] = [
     (0, 1, OptionName::DifferentiatedServices),
     (0, 2, OptionName::TimeToLive),
+    (0, 10, OptionName::PathMtuDiscovery),
     (1, 2, OptionName::ReuseAddress),
     (1, 7, OptionName::SendBuffer),
     (1, 8, OptionName::ReceiveBuffer),
@@ -232,6 +242,7 @@ impl Options {
             SocketOption::DifferentiatedServices(_) => return Err(SocketError::Invalid),
             SocketOption::Ecn(mode) => Setting::Ecn(mode),
             SocketOption::CongestionControl(control) => Setting::Congestion(control),
+            SocketOption::PathMtuDiscovery(discovery) => Setting::PathMtuDiscovery(discovery),
             SocketOption::PathProbing(probing) => Setting::PathProbing(probing),
             SocketOption::FastOpen(pending) => Setting::FastOpen(pending),
             SocketOption::FastOpenWithoutCookie(on) => Setting::FastOpenWithoutCookie(on),
@@ -267,6 +278,9 @@ impl Options {
             OptionName::CongestionControl => {
                 SocketOption::CongestionControl(self.engine.congestion)
             }
+            OptionName::PathMtuDiscovery => {
+                SocketOption::PathMtuDiscovery(self.engine.path_mtu_discovery)
+            }
             OptionName::PathProbing => SocketOption::PathProbing(self.engine.path_probing),
             OptionName::FastOpen if !self.engine.fast_open.listens() => SocketOption::FastOpen(0),
             OptionName::FastOpen => SocketOption::FastOpen(self.engine.fast_open_pending),
@@ -296,6 +310,7 @@ impl Options {
             Setting::DifferentiatedServices(own.differentiated_services),
             Setting::Ecn(own.ecn),
             Setting::Congestion(own.congestion),
+            Setting::PathMtuDiscovery(own.path_mtu_discovery),
             Setting::PathProbing(own.path_probing),
             Setting::FastOpen(match own.fast_open.listens() {
                 true => own.fast_open_pending,
@@ -375,6 +390,10 @@ mod tests {
             (
                 OptionName::CongestionControl,
                 SocketOption::CongestionControl(CongestionControl::NewReno),
+            ),
+            (
+                OptionName::PathMtuDiscovery,
+                SocketOption::PathMtuDiscovery(PathMtuDiscovery::Probe),
             ),
             (
                 OptionName::PathProbing,

@@ -4,6 +4,7 @@ use super::error::SocketError;
 use super::options::Options;
 use crate::stack::Connection;
 use braidnet_wire::address::{Address, Tuple};
+use braidnet_wire::time::Instant;
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
@@ -81,6 +82,8 @@ pub(super) struct Listening {
 pub(super) struct Datagrams {
     /// Where they go unless it is said, and the only one from whom they come.
     pub(super) peer: Option<SocketAddr>,
+    /// The longest packet in bytes that gets to the peer, as the network says, and until when that is believed.
+    pub(super) path: Option<(usize, Instant)>,
     /// The address that its owner has bound it to, whatever it is connected from: the unspecified one if none or all.
     pub(super) asked_for: Address,
 }

@@ -380,7 +380,10 @@ impl Sockets {
     pub fn set_option(&mut self, socket: Socket, option: SocketOption) -> Result<(), SocketError> {
         let entry = self.table.get(socket)?;
         if let Role::Datagrams(_) = entry.role
-            && !matches!(option, SocketOption::Broadcast(_))
+            && !matches!(
+                option,
+                SocketOption::Broadcast(_) | SocketOption::PathMtuDiscovery(_)
+            )
         {
             return Err(SocketError::NoSuchOption);
         }
@@ -431,7 +434,7 @@ impl Sockets {
     ) -> Result<SocketOption, SocketError> {
         let entry = self.table.get(socket)?;
         if let Role::Datagrams(_) = entry.role
-            && name != OptionName::Broadcast
+            && !matches!(name, OptionName::Broadcast | OptionName::PathMtuDiscovery)
         {
             return Err(SocketError::NoSuchOption);
         }

@@ -4,7 +4,7 @@ use super::Stack;
 use crate::error::{BindError, ReceiveFromError, SendToError, Undelivered};
 use crate::inboxes::Only;
 use braidnet_inet::HEADROOM;
-use braidnet_inet::notes::UdpFlow;
+use braidnet_inet::notes::{Datagram, UdpFlow};
 use braidnet_message::{Message, Scarcity};
 use braidnet_stream::Direction;
 use braidnet_wire::address::{Address, Tuple};
@@ -25,7 +25,7 @@ pub struct Received {
 impl Received {
     /// Copies a datagram out, as much of it as there is room for.
     fn copy(message: &Message, to: &mut [u8]) -> Received {
-        let UdpFlow { tuple } = message.note();
+        let UdpFlow { tuple, .. } = message.note();
         Received {
             from: SocketAddr::new(tuple.remote.into(), tuple.remote_port),
             copied: message.copy_to_slice(to),
@@ -44,13 +44,28 @@ impl Received {
 pub(crate) struct Segments<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) each: usize,
+    /// Nobody may fragment them.
+    pub(crate) uncut: bool,
 }
 
 impl<'a> Segments<'a> {
     /// All in one.
     pub(crate) fn one(bytes: &'a [u8]) -> Segments<'a> {
-        let each = bytes.len().max(1);
-        Segments { bytes, each }
+        Segments::of(bytes, bytes.len().max(1))
+    }
+
+    /// So many bytes in each, which routers may fragment.
+    pub(crate) fn of(bytes: &'a [u8], each: usize) -> Segments<'a> {
+        Segments {
+            bytes,
+            each,
+            uncut: false,
+        }
+    }
+
+    /// Bytes of the longest.
+    pub(crate) fn longest(self) -> usize {
+        self.each.min(self.bytes.len())
     }
 
     /// Whether they can be sent.
@@ -157,11 +172,7 @@ impl Stack {
         segment_bytes: usize,
     ) -> Result<(), SendToError> {
         let from = (Ipv4Addr::UNSPECIFIED.into(), port);
-        let segments = Segments {
-            bytes,
-            each: segment_bytes,
-        };
-        self.send_between(from, to, segments)
+        self.send_between(from, to, Segments::of(bytes, segment_bytes))
     }
 
     /// The same from one of the stack's addresses; the unspecified one leaves the choice to the stack.
@@ -193,6 +204,11 @@ impl Stack {
                 local_port: port,
                 remote_port: to.port(),
             },
+            flags: match segments.uncut {
+                true => Datagram::UNCUT,
+                false => 0,
+            },
+            ..UdpFlow::default()
         });
         self.inboxes.sends(port, to);
         self.cluster
@@ -247,6 +263,12 @@ impl Stack {
         self.interface.source_for(to)
     }
 
+    /// Bytes of the longest datagram in a packet of `mtu` bytes, or in one that the device carries if that is less.
+    pub(crate) fn datagram_within(&self, mtu: usize) -> usize {
+        let headers = ipv4::MIN_HEADER_LEN + udp::HEADER_LEN;
+        self.interface.mtu().min(mtu).saturating_sub(headers)
+    }
+
     /// Whether what goes to `to` is for every host of a network here.
     pub(crate) fn is_broadcast(&self, to: &Address) -> bool {
         self.interface.is_broadcast(to)
@@ -269,7 +291,7 @@ impl Stack {
 
     /// A message of these datagrams, each in a buffer of its own: a train if they are several. `None` if memory is short.
     fn train(&mut self, segments: Segments<'_>) -> Option<Message> {
-        let Segments { bytes, each } = segments;
+        let Segments { bytes, each, .. } = segments;
         let mut pieces = bytes.chunks(each);
         let mut message = self.filled(pieces.next().unwrap_or_default())?;
         if bytes.len() > each {

@@ -4,6 +4,7 @@ use super::{Connection, FIRST_EPHEMERAL, PROTOCOL_TCP, Stack};
 use crate::endpoint::Phase;
 use crate::error::{CloseReason, ReceiveError};
 use crate::event::Event;
+use braidnet_inet::Paths;
 use braidnet_inet::tcp::{self, ListenError};
 use braidnet_message::Scarcity;
 use braidnet_stream::{Control, Verb};
@@ -145,6 +146,11 @@ impl Stack {
         if let Some(endpoint) = self.endpoints.get(connection) {
             endpoint.grant(withheld.into());
         }
+    }
+
+    /// How long what is said of a path is believed, and what is not.
+    pub(crate) fn path_limits(&self) -> Paths {
+        self.bounds.tcp.now().paths
     }
 
     /// [`Stack::listen`] on one address, or on all.

@@ -2,7 +2,7 @@
 
 use super::{each_address, no_address, ready, ready_for, when};
 use crate::net::{self, Host};
-use crate::socket::{Readiness, Sockets};
+use crate::socket::{OptionName, Readiness, SocketOption, Sockets};
 use core::net::SocketAddr;
 use std::io;
 use tokio::io::{Interest, Ready};
@@ -82,6 +82,22 @@ impl UdpSocket {
     /// `NetworkDown` if the host is.
     pub fn broadcast(&self) -> io::Result<bool> {
         self.inner.broadcast()
+    }
+
+    /// As [`net::UdpSocket::set_option`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn set_option(&self, option: SocketOption) -> io::Result<()> {
+        self.inner.set_option(option)
+    }
+
+    /// As [`net::UdpSocket::option`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn option(&self, name: OptionName) -> io::Result<SocketOption> {
+        self.inner.option(name)
     }
 
     /// What has befallen it and nobody has heard of yet.

@@ -173,7 +173,10 @@ fn datagrams_are_sealed_and_cut_for_the_device_that_they_leave_by() {
             local_port: 9,
             remote_port: 7,
         };
-        message.set_note(UdpFlow { tuple });
+        message.set_note(UdpFlow {
+            tuple,
+            ..UdpFlow::default()
+        });
         let udp = stack.inet.layout.udp;
         let sent = stack.send_as_they_are(udp, message);
         assert_eq!((sent.len(), sent[0].checksum()), (trains, checksum));

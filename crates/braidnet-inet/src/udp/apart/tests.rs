@@ -69,7 +69,13 @@ fn each_datagram_of_a_train_comes_up_by_itself() {
         let heard: Vec<Vec<u8>> = datagrams.iter().map(bytes_of).collect();
         assert!(heard == expected, "{len} bytes by {each}");
         for datagram in &datagrams {
-            assert_eq!(datagram.note::<UdpFlow>(), UdpFlow { tuple: FLOW });
+            assert_eq!(
+                datagram.note::<UdpFlow>(),
+                UdpFlow {
+                    tuple: FLOW,
+                    ..UdpFlow::default()
+                }
+            );
             assert_eq!(datagram.bucket(), datagrams[0].bucket());
             assert_eq!(datagram.segment_bytes(), 0);
             assert_eq!(datagram.checksum(), Checksum::Stands);
@@ -111,7 +117,10 @@ fn what_finds_no_buffer_is_counted_by_datagrams() {
 fn leaving(stack: &mut Stack, payload: &[u8], each: usize) -> Message {
     let mut message = stack.message(&payload.chunks(each).collect::<Vec<_>>());
     message.set_segment_bytes(each as u32);
-    message.set_note(UdpFlow { tuple: FLOW });
+    message.set_note(UdpFlow {
+        tuple: FLOW,
+        ..UdpFlow::default()
+    });
     message
 }
 

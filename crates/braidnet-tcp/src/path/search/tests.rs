@@ -2,7 +2,7 @@
 
 use crate::path::{Heard, Report};
 use crate::testing::{ACK, End, Host, Wire, sack, segment, starts, thousand};
-use crate::{Config, CongestionControl, Events, PathProbing};
+use crate::{Config, CongestionControl, Events, PathMtuDiscovery, PathProbing};
 use braidnet_wire::seq::SeqNumber;
 use braidnet_wire::time::{Duration, Instant};
 use std::collections::BTreeMap;
@@ -219,14 +219,20 @@ fn a_black_hole_is_found_by_what_is_not_full() {
     assert_eq!(road.ends[0].tcb.status().smss, 1448);
 }
 
-/// Off: as ever, nothing gets through.
+/// Off, or where routers may cut: as ever, nothing gets through.
 #[test]
 fn a_black_hole_stays_one_where_nothing_is_probed() {
-    let mut road = Road::new(&config(PathProbing::Off), 1400);
-    road.ends[0].send(&[0; 100_000]);
-    road.pass(Duration::from_secs(60));
-    assert_eq!((road.longest, road.smss()), (0, 1448));
-    assert!(!road.has(Events::PATH_BLACK_HOLE));
+    let cut = Config {
+        path_mtu_discovery: PathMtuDiscovery::Dont,
+        ..config(PathProbing::Always)
+    };
+    for config in [config(PathProbing::Off), cut] {
+        let mut road = Road::new(&config, 1400);
+        road.ends[0].send(&[0; 100_000]);
+        road.pass(Duration::from_secs(60));
+        assert_eq!((road.longest, road.smss()), (0, 1448));
+        assert!(!road.has(Events::PATH_BLACK_HOLE));
+    }
 }
 
 /// RFC 4821 §7.2, §7.3: from a segment that nearly every path carries on, and the longest is tried first.
