@@ -37,6 +37,9 @@ pub(crate) fn set(
     let seconds = || Ok::<_, Errno>(Duration::from_secs(least(1)?.into()));
     let option = match name {
         OptionName::ReuseAddress => SocketOption::ReuseAddress(is_on),
+        // The last stands in the upper half.
+        OptionName::LocalPorts => SocketOption::LocalPorts(number as u16, (number >> 16) as u16),
+        OptionName::BindWithoutPort => SocketOption::BindWithoutPort(is_on),
         OptionName::NoDelay => SocketOption::NoDelay(is_on),
         OptionName::Cork => SocketOption::Cork(is_on),
         OptionName::KeepAlive => SocketOption::KeepAlive(is_on),
@@ -112,12 +115,14 @@ pub(crate) fn get(
         | SocketOption::KeepAlive(on)
         | SocketOption::Broadcast(on)
         | SocketOption::FastOpenWithoutCookie(on)
+        | SocketOption::BindWithoutPort(on)
         | SocketOption::FastOpenConnect(on) => i32::from(on),
         SocketOption::MaximumSegment(bytes) => i32::from(bytes),
         // As Linux does, which takes as much again for its own records.
         SocketOption::ReceiveBuffer(bytes) | SocketOption::SendBuffer(bytes) => {
             bounded(2 * u128::from(bytes))
         }
+        SocketOption::LocalPorts(first, last) => i32::from(first) | i32::from(last) << 16,
         SocketOption::NotSentLowWater(bytes) => bytes as i32,
         SocketOption::PathMtuDiscovery(choice) => choice as i32,
         SocketOption::FastOpen(pending) => bounded(pending.into()),

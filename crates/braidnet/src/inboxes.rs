@@ -13,6 +13,7 @@ use braidnet_message::{Message, Run};
 use braidnet_stream::Control;
 use braidnet_wire::address::{Address, Tuple};
 use core::net::SocketAddr;
+use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -164,10 +165,13 @@ impl Inboxes {
         Ok(())
     }
 
-    /// Binds a port that is free, from those that are for it, nobody can tell which (RFC 6056); `None` if all are taken.
-    pub(crate) fn bind_any(&mut self) -> Result<Option<u16>, BindError> {
+    /// Binds a port that is free, of these, nobody can tell which (RFC 6056); `None` if all are taken.
+    pub(crate) fn bind_any(
+        &mut self,
+        ports: RangeInclusive<u16>,
+    ) -> Result<Option<u16>, BindError> {
         self.check_room()?;
-        let Ok(port) = self.open.bind(0) else {
+        let Some(port) = self.open.bind_any(ports) else {
             return Ok(None);
         };
         self.by_port.insert(port, Inbox::default());

@@ -8,7 +8,7 @@ mod status;
 
 pub use datagrams::Received;
 pub(crate) use datagrams::Segments;
-pub(crate) use opening::{FirstData, Opening};
+pub(crate) use opening::{FirstData, LocalEnd, Opening};
 
 use crate::config::StackConfig;
 use crate::endpoint::Phase;
@@ -31,6 +31,7 @@ use braidnet_stream::{
 use braidnet_wire::address::Tuple;
 use braidnet_wire::time::{Duration, Instant};
 use core::mem;
+use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -507,6 +508,15 @@ const MOST_CREDIT: u32 = 65_535 / 2;
 
 /// Start of the dynamic ports (RFC 6335 §6).
 const FIRST_EPHEMERAL: u16 = 49_152;
+
+/// The ports that one is chosen from who asks for one from `first` to `last`: neither has a say where it lies elsewhere.
+fn ephemeral((first, last): (u16, u16)) -> RangeInclusive<u16> {
+    let last = match last {
+        FIRST_EPHEMERAL.. => last,
+        _ => u16::MAX,
+    };
+    first.max(FIRST_EPHEMERAL)..=last
+}
 
 /// How long what TCP is to be asked for waits for a buffer.
 const RETRY: Duration = Duration::from_millis(20);

@@ -1,6 +1,7 @@
 //! The UDP ports that are open.
 
 use crate::flows::Flows;
+use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// First of the ports that are picked for whoever does not ask for one (RFC 6335 §6).
@@ -52,14 +53,19 @@ impl UdpPorts {
                 Err(BindError::PortInUse(port))
             };
         }
-        let count = u64::from(u16::MAX - EPHEMERAL) + 1;
+        self.bind_any(EPHEMERAL..=u16::MAX)
+            .ok_or(BindError::NoneLeft)
+    }
+
+    /// Opens one of these that is free, and returns which; nobody can tell which that will be where there are many (RFC 6056 §3.3.1).
+    pub fn bind_any(&self, ports: RangeInclusive<u16>) -> Option<u16> {
+        let (first, count) = (*ports.start(), ports.len() as u64);
         let start = self
             .flows
             .secret_number(self.asked.fetch_add(1, Ordering::Relaxed));
         (0..count)
-            .map(|step| EPHEMERAL + (start.wrapping_add(step) % count) as u16)
+            .map(|step| first + (start.wrapping_add(step) % count) as u16)
             .find(|port| self.open(*port))
-            .ok_or(BindError::NoneLeft)
     }
 
     /// Closes `port`; whether it was open.
@@ -142,7 +148,11 @@ mod tests {
             none.to_string(),
             "all 16384 UDP ports from 49152 up are in use"
         );
-        assert!(ports.unbind(50000));
+        for port in [50000, 60000] {
+            assert!(ports.unbind(port));
+        }
+        assert_eq!(ports.bind_any(59_000..=59_999), None);
+        assert_eq!(ports.bind_any(60_000..=60_000), Some(60_000));
         assert_eq!(ports.bind(0), Ok(50000));
     }
 }

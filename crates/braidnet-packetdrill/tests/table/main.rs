@@ -204,6 +204,8 @@ fn options_are_set_got_and_refused_by_number() {
             libc::IP_MTU_DISCOVER,
             libc::IP_PMTUDISC_PROBE,
         ),
+        (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1),
+        (libc::IPPROTO_IP, 51, 0xdead_c0de_u32 as i32),
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG, 700),
         (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 16_384),
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 60),

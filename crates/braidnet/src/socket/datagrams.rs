@@ -22,7 +22,8 @@ impl Sockets {
     /// A new socket for datagrams (UDP), neither bound nor connected. It is bound to a free port when it first sends or connects.
     ///
     /// It neither listens nor accepts nor is shut down ([`SocketError::NotSupported`]), and of all options it has
-    /// [`Broadcast`](super::SocketOption::Broadcast) and [`PathMtuDiscovery`](super::SocketOption::PathMtuDiscovery).
+    /// [`Broadcast`](super::SocketOption::Broadcast), [`PathMtuDiscovery`](super::SocketOption::PathMtuDiscovery) and
+    /// [`LocalPorts`](super::SocketOption::LocalPorts).
     ///
     /// ```
     /// use braidnet::device::{memory, Capabilities};
@@ -125,7 +126,11 @@ impl Sockets {
         (address, port): (Address, u16),
     ) -> Result<(), SocketError> {
         let port = match port {
-            0 => self.stack.bind_any()?.ok_or(SocketError::AddressInUse)?,
+            0 => {
+                let ports = self.table.get(socket)?.options.local_ports;
+                let port = self.stack.bind_any(ports)?;
+                port.ok_or(SocketError::AddressInUse)?
+            }
             port => {
                 self.stack.bind(port)?;
                 port

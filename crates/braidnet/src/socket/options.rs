@@ -12,6 +12,12 @@ pub enum SocketOption {
     /// Whether the port may be bound by others who allow it, too, as long as nobody listens there (`SO_REUSEADDR`). What is in
     /// TIME-WAIT is in nobody's way in any case.
     ReuseAddress(bool),
+    /// The first and the last of the ports that one is chosen from where the socket's owner names none (`IP_LOCAL_PORT_RANGE`): 49,152 to 65,535, and so it stays
+    /// on a side of which the port lies elsewhere, 0 say.
+    LocalPorts(u16, u16),
+    /// Whether a socket that is bound to an address and port 0 gets its port when it is connected or listens (`IP_BIND_ADDRESS_NO_PORT`), so that one port may be
+    /// of several connections to different peers. Until then its port is 0.
+    BindWithoutPort(bool),
     /// Whether small segments leave at once (`TCP_NODELAY`; RFC 9293 §3.7.4). What a corked socket holds back goes when this is set.
     NoDelay(bool),
     /// Whether what does not fill a segment is held back until it does, or for 200 ms, or until this is taken back (`TCP_CORK`).
@@ -68,7 +74,8 @@ pub enum SocketOption {
     /// (`TCP_FASTOPEN_CONNECT`; RFC 7413): connecting is done at once then. Before the connection, and only on a stack whose connections [use
     /// Fast Open](braidnet_tcp::FastOpen::Connect).
     FastOpenConnect(bool),
-    /// Whether datagrams may go to every host of a network (`SO_BROADCAST`). Of datagram sockets, which have this option and [`PathMtuDiscovery`](SocketOption::PathMtuDiscovery) here.
+    /// Whether datagrams may go to every host of a network (`SO_BROADCAST`). Of datagram sockets, which have this option,
+    /// [`PathMtuDiscovery`](SocketOption::PathMtuDiscovery) and [`LocalPorts`](SocketOption::LocalPorts) here.
     Broadcast(bool),
 }
 
@@ -77,6 +84,10 @@ pub enum SocketOption {
 pub enum OptionName {
     /// [`SocketOption::ReuseAddress`].
     ReuseAddress,
+    /// [`SocketOption::LocalPorts`].
+    LocalPorts,
+    /// [`SocketOption::BindWithoutPort`].
+    BindWithoutPort,
     /// [`SocketOption::NoDelay`].
     NoDelay,
     /// [`SocketOption::Cork`].
@@ -124,10 +135,12 @@ pub enum OptionName {
 }
 
 /// Levels and numbers that Linux gives options on x86-64 and most other machines (`asm-generic/socket.h`, `linux/in.h`, `linux/tcp.h`).
-const NUMBERS: [(i32, i32, OptionName); 20] = [
+const NUMBERS: [(i32, i32, OptionName); 22] = [
     (0, 1, OptionName::DifferentiatedServices),
     (0, 2, OptionName::TimeToLive),
     (0, 10, OptionName::PathMtuDiscovery),
+    (0, 24, OptionName::BindWithoutPort),
+    (0, 51, OptionName::LocalPorts),
     (1, 2, OptionName::ReuseAddress),
     (1, 7, OptionName::SendBuffer),
     (1, 8, OptionName::ReceiveBuffer),
@@ -171,6 +184,8 @@ const GREATEST_SEGMENT: u16 = 32_767;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Options {
     pub(super) reuse_address: bool,
+    pub(super) local_ports: (u16, u16),
+    pub(super) bind_without_port: bool,
     pub(super) cork: bool,
     pub(super) linger: Option<Duration>,
     pub(super) fast_open_connect: bool,
@@ -183,6 +198,8 @@ impl Options {
     pub(super) fn new(engine: &Config) -> Options {
         Options {
             reuse_address: false,
+            local_ports: (0, 0),
+            bind_without_port: false,
             cork: false,
             linger: None,
             fast_open_connect: false,
@@ -196,6 +213,17 @@ impl Options {
         let setting = match option {
             SocketOption::ReuseAddress(on) => {
                 self.reuse_address = on;
+                return Ok(None);
+            }
+            SocketOption::LocalPorts(first, last) => {
+                if last > 0 && first > last {
+                    return Err(SocketError::Invalid);
+                }
+                self.local_ports = (first, last);
+                return Ok(None);
+            }
+            SocketOption::BindWithoutPort(on) => {
+                self.bind_without_port = on;
                 return Ok(None);
             }
             SocketOption::Cork(on) => {
@@ -254,6 +282,10 @@ impl Options {
     pub(super) fn get(&self, name: OptionName) -> SocketOption {
         match name {
             OptionName::ReuseAddress => SocketOption::ReuseAddress(self.reuse_address),
+            OptionName::LocalPorts => {
+                SocketOption::LocalPorts(self.local_ports.0, self.local_ports.1)
+            }
+            OptionName::BindWithoutPort => SocketOption::BindWithoutPort(self.bind_without_port),
             OptionName::NoDelay => SocketOption::NoDelay(!self.engine.nagle),
             OptionName::Cork => SocketOption::Cork(self.cork),
             OptionName::MaximumSegment => SocketOption::MaximumSegment(self.engine.maximum_segment),
@@ -348,6 +380,11 @@ mod tests {
         let mut options = Options::new(&common);
         let rows = [
             (OptionName::ReuseAddress, SocketOption::ReuseAddress(true)),
+            (OptionName::LocalPorts, SocketOption::LocalPorts(50_000, 0)),
+            (
+                OptionName::BindWithoutPort,
+                SocketOption::BindWithoutPort(true),
+            ),
             (OptionName::NoDelay, SocketOption::NoDelay(true)),
             (OptionName::Cork, SocketOption::Cork(true)),
             (
@@ -442,6 +479,7 @@ mod tests {
             SocketOption::KeepCount(0),
             SocketOption::KeepCount(128),
             SocketOption::TimeToLive(0),
+            SocketOption::LocalPorts(50_001, 50_000),
             SocketOption::DifferentiatedServices(64),
         ] {
             assert_eq!(options.set(option), Err(SocketError::Invalid));

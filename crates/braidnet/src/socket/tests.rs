@@ -5,6 +5,7 @@ mod ended;
 mod fast_open;
 mod low_water;
 mod messages;
+mod ports;
 mod waiting;
 
 use super::*;

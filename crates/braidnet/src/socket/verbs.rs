@@ -5,7 +5,7 @@ use super::options::{OptionName, Options, SocketOption};
 use super::table::{Entry, Listening, Role, Socket};
 use super::{How, Sockets};
 use crate::error::{CloseReason, ReceiveError};
-use crate::stack::{Connection, FirstData, Opening};
+use crate::stack::{Connection, FirstData, LocalEnd, Opening};
 use braidnet_wire::address::Address;
 use braidnet_wire::time::Duration;
 use core::mem;
@@ -33,7 +33,7 @@ impl Sockets {
         if entry.bound.is_some() || !is_bindable {
             return Err(SocketError::Invalid);
         }
-        let may_share = entry.options.reuse_address;
+        let options = entry.options;
         let takes_datagrams = matches!(entry.role, Role::Datagrams(_));
         let address = v4(at.ip())?;
         if !address.is_unspecified() && !self.addresses.contains(&address) {
@@ -43,8 +43,9 @@ impl Sockets {
             return self.bind_datagrams(socket, (address, at.port()));
         }
         let port = match at.port() {
-            0 => self.free_port(address)?,
-            port if self.is_taken(address, port, may_share) => {
+            0 if options.bind_without_port => 0,
+            0 => self.free_port(address, options.local_ports)?,
+            port if self.is_taken(address, port, options.reuse_address) => {
                 return Err(SocketError::AddressInUse);
             }
             port => port,
@@ -74,9 +75,10 @@ impl Sockets {
             _ => return Err(SocketError::Invalid),
         }
         let unbound = Address::v4([0; 4]);
-        let (address, port) = match entry.bound {
-            Some(bound) => bound,
-            None => (unbound, self.free_port(unbound)?),
+        let ports = entry.options.local_ports;
+        let (address, port) = match entry.bound.unwrap_or((unbound, 0)) {
+            (address, 0) => (address, self.free_port(address, ports)?),
+            bound => bound,
         };
         let only = (!address.is_unspecified()).then_some(address);
         self.stack
@@ -210,7 +212,11 @@ impl Sockets {
             return Err(SocketError::AddressNotAvailable);
         }
         let waits = bytes.is_none() && entry.options.fast_open_connect;
-        let connection = self.stack.hold(entry.bound, to, bytes.is_some() || waits)?;
+        let from = LocalEnd {
+            bound: entry.bound,
+            ports: entry.options.local_ports,
+        };
+        let connection = self.stack.hold(from, to, bytes.is_some() || waits)?;
         let tuple = self.stack.tuple(connection).unwrap_or_default();
         self.stack.claim(connection);
         self.by_connection.insert(connection, socket);
@@ -382,7 +388,9 @@ impl Sockets {
         if let Role::Datagrams(_) = entry.role
             && !matches!(
                 option,
-                SocketOption::Broadcast(_) | SocketOption::PathMtuDiscovery(_)
+                SocketOption::Broadcast(_)
+                    | SocketOption::PathMtuDiscovery(_)
+                    | SocketOption::LocalPorts(..)
             )
         {
             return Err(SocketError::NoSuchOption);
@@ -434,7 +442,10 @@ impl Sockets {
     ) -> Result<SocketOption, SocketError> {
         let entry = self.table.get(socket)?;
         if let Role::Datagrams(_) = entry.role
-            && !matches!(name, OptionName::Broadcast | OptionName::PathMtuDiscovery)
+            && !matches!(
+                name,
+                OptionName::Broadcast | OptionName::PathMtuDiscovery | OptionName::LocalPorts
+            )
         {
             return Err(SocketError::NoSuchOption);
         }
@@ -490,10 +501,10 @@ impl Sockets {
         })
     }
 
-    /// A port that nobody has.
-    fn free_port(&mut self, address: Address) -> Result<u16, SocketError> {
+    /// A port that nobody has, of those from one to another where these can be chosen.
+    fn free_port(&mut self, address: Address, ports: (u16, u16)) -> Result<u16, SocketError> {
         self.stack
-            .ports()
+            .ports(ports)
             .find(|port| !self.is_taken(address, *port, false))
             .ok_or(SocketError::AddressNotAvailable)
     }

@@ -1,6 +1,6 @@
 //! UDP as the caller of a stack sees it: ports that are bound, datagrams to and from there.
 
-use super::Stack;
+use super::{Stack, ephemeral};
 use crate::error::{BindError, ReceiveFromError, SendToError, Undelivered};
 use crate::inboxes::Only;
 use braidnet_inet::HEADROOM;
@@ -243,9 +243,9 @@ impl Stack {
         Some(first.total_len())
     }
 
-    /// [`bind`](Stack::bind) to a port that is free; `None` if none is.
-    pub(crate) fn bind_any(&mut self) -> Result<Option<u16>, BindError> {
-        self.inboxes.bind_any()
+    /// [`bind`](Stack::bind) to a port that is free, of those from one to another where these can be chosen; `None` if none is.
+    pub(crate) fn bind_any(&mut self, ports: (u16, u16)) -> Result<Option<u16>, BindError> {
+        self.inboxes.bind_any(ephemeral(ports))
     }
 
     /// Which datagrams a bound port takes from now on.

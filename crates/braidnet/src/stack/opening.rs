@@ -1,6 +1,6 @@
 //! How a stack opens connections.
 
-use super::{Connection, FIRST_EPHEMERAL, PROTOCOL_TCP, Stack};
+use super::{Connection, FIRST_EPHEMERAL, PROTOCOL_TCP, Stack, ephemeral};
 use crate::endpoints::unopened;
 use crate::error::ConnectError;
 use braidnet_message::Scarcity;
@@ -11,6 +11,15 @@ use core::net::{IpAddr, SocketAddr};
 
 /// Most bytes that a SYN's options take of its segment (RFC 9293 §3.1). Which there will be is not known before it leaves.
 const SYN_OPTIONS_MAX: usize = 40;
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LocalEnd {
+    /// The address and the port, where these are chosen; the unspecified one, and 0, are not.
+    pub(crate) bound: Option<(Address, u16)>,
+    /// From which port and up to which one is chosen where it is not, as far as these can be.
+    pub(crate) ports: (u16, u16),
+}
 
 /// What a connection begins with.
 #[derive(Clone, Copy, Default)]
@@ -36,7 +45,7 @@ impl Stack {
     /// # Errors
     /// If no other host can have that address, no source port is left, or no room for another connection.
     pub fn connect(&mut self, to: SocketAddr) -> Result<Connection, ConnectError> {
-        let connection = self.hold(None, to, false)?;
+        let connection = self.hold(LocalEnd::default(), to, false)?;
         self.begin(connection, Opening::default());
         Ok(connection)
     }
@@ -63,22 +72,22 @@ impl Stack {
             settings: &[],
             data: Some(data),
         };
-        let connection = self.hold(None, to, true)?;
+        let connection = self.hold(LocalEnd::default(), to, true)?;
         Ok((connection, self.begin(connection, opening)))
     }
 
-    /// A connection of which nothing leaves before it is [begun](Stack::begin): from this address and port, if any. Whether it is to begin
+    /// A connection of which nothing leaves before it is [begun](Stack::begin). Whether it is to begin
     /// with data is known.
     pub(crate) fn hold(
         &mut self,
-        from: Option<(Address, u16)>,
+        from: LocalEnd,
         to: SocketAddr,
         with_data: bool,
     ) -> Result<Connection, ConnectError> {
         if matches!(to.ip(), IpAddr::V6(_)) {
             return Err(ConnectError::NotIpv4);
         }
-        let bound = from.filter(|(address, _)| !address.is_unspecified());
+        let bound = from.bound.filter(|(address, _)| !address.is_unspecified());
         let remote = to.ip().into();
         let local = bound.map_or_else(|| self.source_for(&remote), |(address, _)| address);
         let tuple = |local_port| Tuple {
@@ -87,15 +96,17 @@ impl Stack {
             local_port,
             remote_port: to.port(),
         };
-        if let Some((_, port)) = from {
+        if let Some((_, port @ 1..)) = from.bound {
             let tuple = tuple(port);
             return self.try_hold(tuple, with_data)?.ok_or(ConnectError::NoPort);
         }
+        let ports = ephemeral(from.ports);
         for _ in FIRST_EPHEMERAL..=u16::MAX {
             let port = self.next_port;
-            let tuple = tuple(port);
             self.next_port = port.checked_add(1).unwrap_or(FIRST_EPHEMERAL);
-            if let Some(connection) = self.try_hold(tuple, with_data)? {
+            if ports.contains(&port)
+                && let Some(connection) = self.try_hold(tuple(port), with_data)?
+            {
                 return Ok(connection);
             }
         }

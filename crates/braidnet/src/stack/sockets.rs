@@ -1,6 +1,6 @@
 //! What [sockets](crate::socket) ask of a stack beyond what its owner does.
 
-use super::{Connection, FIRST_EPHEMERAL, PROTOCOL_TCP, Stack};
+use super::{Connection, FIRST_EPHEMERAL, PROTOCOL_TCP, Stack, ephemeral};
 use crate::endpoint::Phase;
 use crate::error::{CloseReason, ReceiveError};
 use crate::event::Event;
@@ -234,10 +234,12 @@ impl Stack {
         }
     }
 
-    /// Ports to choose from, the least recently used first.
-    pub(crate) fn ports(&mut self) -> impl Iterator<Item = u16> + use<> {
+    /// Ports to choose from, the least recently used first, of those from one to another where these can be chosen.
+    pub(crate) fn ports(&mut self, ports: (u16, u16)) -> impl Iterator<Item = u16> + use<> {
         let from = self.next_port;
         self.next_port = from.checked_add(1).unwrap_or(FIRST_EPHEMERAL);
-        (from..=u16::MAX).chain(FIRST_EPHEMERAL..from)
+        let ports = ephemeral(ports);
+        let all = (from..=u16::MAX).chain(FIRST_EPHEMERAL..from);
+        all.filter(move |port| ports.contains(port))
     }
 }
