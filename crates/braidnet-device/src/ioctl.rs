@@ -2,6 +2,7 @@
 //!
 //! Every call passes one [`InterfaceRequest`], which owns all the memory that the kernel reads and writes, or one number.
 
+use parking_lot::Mutex;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -134,22 +135,32 @@ pub fn attached_address(tun: impl AsFd) -> io::Result<[u8; 6]> {
 /// Another descriptor for the open file behind this number, which this process was started with; neither is left to programs that this one becomes or starts.
 ///
 /// What was there when the process began is not closed on exec, or it would not be there; what values of this process own has been opened to be. So these are
-/// refused (`EBADF`), as is a number that was asked for before.
+/// refused (`EBADF`), as is a number that was asked for before, by any thread.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    static ASKING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = ASKING.lock();
+    refuse_opened_here(number)?;
     // SAFETY: the call takes numbers, and fails for one that is no descriptor.
-    let flags: c_int = unsafe { libc::fcntl(number, libc::F_GETFD) };
-    checked(flags)?;
-    if flags & libc::FD_CLOEXEC != 0 {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    // SAFETY: as before.
-    let marked: c_int = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
-    checked(marked)?;
-    // SAFETY: as before.
     let copy: c_int = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
     checked(copy)?;
     // SAFETY: the kernel has just made it, and nobody else knows of it.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+    let copy = unsafe { OwnedFd::from_raw_fd(copy) };
+    // The number may have been closed in between, and be another file's, which somebody has opened here.
+    refuse_opened_here(number)?;
+    // SAFETY: as the first.
+    let marked: c_int = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    checked(marked)?;
+    Ok(copy)
+}
+
+fn refuse_opened_here(number: RawFd) -> io::Result<()> {
+    // SAFETY: the call takes numbers, and fails for one that is no descriptor.
+    let flags: c_int = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    checked(flags)?;
+    match flags & libc::FD_CLOEXEC {
+        0 => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::EBADF)),
+    }
 }
 
 /// `TUNGETFEATURES`: the `IFF_*` flags that [`attach`] may be given.
@@ -294,3 +305,32 @@ fn ethtool(socket: impl AsFd, name: &str, asked: &mut impl Asked) -> io::Result<
 trait Asked {}
 impl Asked for DriverRequest {}
 impl Asked for ChannelsRequest {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::{FdFlags, fcntl_setfd};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    #[test]
+    fn of_two_who_ask_for_one_number_one_gets_it() {
+        for _ in 0..300 {
+            let (end, _other_end) = io::pipe().expect("a pipe");
+            // As if the process had been started with it.
+            fcntl_setfd(&end, FdFlags::empty()).expect("it is open");
+            let (number, start) = (end.as_raw_fd(), AtomicUsize::new(0));
+            let ask = || {
+                start.fetch_add(1, Ordering::Relaxed);
+                while start.load(Ordering::Relaxed) < 2 {
+                    std::hint::spin_loop();
+                }
+                inherited(number).is_ok()
+            };
+            let got = thread::scope(|scope| {
+                [scope.spawn(ask), scope.spawn(ask)].map(|asks| asks.join().expect("no panic"))
+            });
+            assert_ne!(got[0], got[1]);
+        }
+    }
+}
