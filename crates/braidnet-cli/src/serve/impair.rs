@@ -1,7 +1,7 @@
 //! Impairments in a file: as on the command line, or as a table with each word by itself.
 
 use braidnet::device::impair::Impairments;
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 use std::collections::BTreeMap;
 
 /// What a file may say.
@@ -15,12 +15,16 @@ enum Written {
     Table(BTreeMap<String, Value>),
 }
 
-/// What a word may be.
+/// What may stand behind a word. Whether it takes that, it says itself, by its name.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Value {
     Number(u64),
+    Negative(i64),
+    Fraction(f64),
+    Switch(bool),
     Text(String),
+    Several(IgnoredAny),
 }
 
 /// Reads either.
@@ -43,7 +47,11 @@ where
 fn said(name: &str, value: &Value) -> Result<String, String> {
     let value = match value {
         Value::Number(number) => number.to_string(),
+        Value::Negative(number) => number.to_string(),
+        Value::Fraction(number) => format!("{number:?}"),
+        Value::Switch(switch) => switch.to_string(),
         Value::Text(text) => text.clone(),
+        Value::Several(_) => return Err(format!("{name} takes one value")),
     };
     // What separates words there is in none of them.
     match [name, &value].iter().any(|part| part.contains([',', '='])) {
@@ -101,7 +109,13 @@ mod tests {
             ("[impair]\nloss = '1%,delay=3ms'", "loss takes one value"),
             ("[impair]\n'loss=1%,delay' = '3ms'", "takes one value"),
             ("[impair]\nqueue = '1M'", "queue needs a rate"),
-            ("[impair]\nloss = true", "a table of its words"),
+            ("[impair]\nloss = true", "loss takes a share"),
+            ("[impair]\nloss = 0.01", "0.05%, not `0.01`"),
+            ("[impair]\ndelay = 20", "delay takes a time"),
+            ("[impair]\nrate = '1mbit'\necn = -1", "not `-1`"),
+            ("[impair]\nseed = 7.0", "seed takes a number, not `7.0`"),
+            ("[impair]\nloss = ['1%']", "loss takes one value"),
+            ("[impair.loss]\nof = '1%'", "loss takes one value"),
             ("impair = 7", "a table of its words"),
         ] {
             let sentence = read(text).unwrap_err();
