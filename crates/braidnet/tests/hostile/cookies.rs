@@ -2,7 +2,7 @@
 //! (RFC 4987 §3.6).
 
 use crate::packet::{ACK, End, FIN, Ip, RST, SYN, Segment};
-use crate::rig::{BACKLOG, EVIL, NARROW_PORT, Rig, TARGET, echoed};
+use crate::rig::{BACKLOG, EVIL, NARROW_PORT, PORT, Rig, TARGET, echoed};
 use braidnet::tcp::FastOpen;
 use braidnet::{CloseReason, Duration, Event, StackConfig};
 
@@ -492,4 +492,40 @@ fn class_20_what_follows_a_cookie_without_a_place_waits_with_it() {
     assert_eq!(ends.len(), peers.len());
     assert_eq!(rig.read(ends[ends.len() - 1]), b"first next");
     rig.assert_undisturbed();
+}
+
+/// Who needs no cookie of Fast Open is no better off than with one: as many as may be are open early, and others open as any do.
+#[test]
+fn class_20_data_on_syns_that_need_no_cookie() {
+    for ethernet in [false, true] {
+        let mut rig = Rig::with(ethernet, |config| {
+            config.tcp.fast_open = FastOpen::Listen;
+            config.tcp.fast_open_pending = 16;
+            config.tcp.fast_open_without_cookie = true;
+        });
+        let used = rig.target.used_bytes();
+        for n in 0..2000u32 {
+            let [.., high, low] = n.to_be_bytes();
+            let forged = Segment::new(([10, 78, high, low], 1024), (TARGET, PORT));
+            rig.segment(&forged.flags(SYN).data(&[7; 1000]));
+        }
+        let early: Vec<_> = std::iter::from_fn(|| rig.accepted()).collect();
+        assert_eq!(early.len(), 16);
+        assert_eq!(rig.count("tcp.fast_open_accepted"), 16);
+        assert!(rig.count("tcp.fast_open_limited") >= 1000);
+        assert!(rig.target.used_bytes() <= used + (2 << 20));
+        rig.assert_undisturbed();
+        for end in early {
+            assert_eq!(rig.read(end).len(), 1000);
+            rig.hang_up(end);
+        }
+        // Nobody answers for them, so that they are given up; then there is room again.
+        rig.pass(Duration::from_secs(300));
+        rig.introduce();
+        let honest = knock((HONEST, 4000)).data(b"hello");
+        rig.segment(&honest);
+        let end = rig.accepted().expect("it is open at once");
+        assert_eq!(rig.read(end), b"hello");
+        rig.assert_undisturbed();
+    }
 }
