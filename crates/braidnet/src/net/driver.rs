@@ -68,7 +68,8 @@ pub struct Driver {
 
 impl Driver {
     /// Carries the host forward at time `now`, by at most [`StackConfig::batch`] packets, and says what it wants next: unless that is [`Next::Again`], `waker` is called,
-    /// once, when something is left for it. Only the waker of the last turn is. `None` if the last handle and the last socket are gone, and nothing more is to be sent.
+    /// once, when something is left for it. Only the waker of the last turn is, on any thread, also by another host that is just being turned, whose sockets it must not use: it has the
+    /// task run later, as runtimes' do. `None` if the last handle and the last socket are gone, and nothing more is to be sent.
     ///
     /// # Panics
     /// If a module of the stack does outside every bucket: the sockets are [down](crate::socket::SocketError::Down) then.

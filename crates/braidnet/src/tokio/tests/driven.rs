@@ -14,6 +14,7 @@ use core::time::Duration;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -142,6 +143,21 @@ impl<F: Future + Unpin> Future for Polled<F> {
         self.polls.fetch_add(1, Ordering::Relaxed);
         Pin::new(&mut self.future).poll(cx)
     }
+}
+
+/// Has a task drive, and counts how often it is polled.
+fn spawned_and_counted(mut driver: Driver) -> (JoinHandle<io::Result<()>>, Arc<AtomicUsize>) {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let count = polls.clone();
+    let driving = tokio::spawn(async move {
+        let future = pin!(drive(&mut driver));
+        Polled {
+            future,
+            polls: count,
+        }
+        .await
+    });
+    (driving, polls)
 }
 
 /// Waits until nothing is polled any more; how often it was.
@@ -293,17 +309,8 @@ fn a_device_that_is_gone_is_waited_for_no_more() {
             socket,
             is_gone: false,
         };
-        let (host, mut driver) = Host::driven(&config("10.0.0.1"), device).expect("a host");
-        let polls = Arc::new(AtomicUsize::new(0));
-        let count = polls.clone();
-        let driving = tokio::spawn(async move {
-            let future = pin!(drive(&mut driver));
-            Polled {
-                future,
-                polls: count,
-            }
-            .await
-        });
+        let (host, driver) = Host::driven(&config("10.0.0.1"), device).expect("a host");
+        let (driving, polls) = spawned_and_counted(driver);
         let before = polls_at_rest(&polls).await;
         drop(other_end);
         while polls.load(Ordering::Relaxed) == before {
@@ -313,6 +320,30 @@ fn a_device_that_is_gone_is_waited_for_no_more() {
         // Nobody answers there, but the host lives on.
         let refused = TcpListener::bind(&host, "10.0.0.1:7").await;
         drop(refused.expect("free"));
+        drop(host);
+        within(driving).await.expect("no panic").expect("it drives");
+    });
+}
+
+/// What was asked for before the panic stays undone, and nobody is woken for it again and again.
+#[test]
+fn a_host_that_is_down_rests() {
+    on_every_runtime(|| async {
+        let (here, _there) = memory::wire(Capabilities::ip(1500), 256);
+        let (host, driver) = Host::driven(&config("10.0.0.1"), here).expect("a host");
+        let (driving, polls) = spawned_and_counted(driver);
+        polls_at_rest(&polls).await;
+        let panics = || {
+            host.shared().with(|sockets| {
+                let call = sockets.socket().expect("room");
+                let begun = sockets.connect(call, SERVER.parse().expect("an address"));
+                panic!("planted: {begun:?}")
+            })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        polls_at_rest(&polls).await;
+        let down = TcpListener::bind(&host, "10.0.0.1:7").await.map(drop);
+        assert!(down.is_err());
         drop(host);
         within(driving).await.expect("no panic").expect("it drives");
     });
