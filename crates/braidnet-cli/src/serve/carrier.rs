@@ -257,6 +257,9 @@ impl Carrier {
             io::ErrorKind::AddrInUse => {
                 failed(&"the file is there already: remove it if nobody listens there")
             }
+            io::ErrorKind::NotFound => failed(
+                &"the folder that it is to be in does not exist: make it, or name another path",
+            ),
             _ => failed(&error),
         })?;
         // Nobody else is let in, and nothing is left behind.

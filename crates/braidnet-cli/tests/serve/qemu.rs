@@ -164,17 +164,19 @@ fn a_signal_ends_the_wait_for_a_peer() {
 fn what_cannot_be_is_refused_before_anybody_connects() {
     let scratch = Scratch::new("qemu-refused");
     let path = scratch.0.join("net");
+    let nowhere = scratch.0.join("missing/net");
     let rows = [
-        (&["--mtu", "67"][..], 2, "use 68 to 65535"),
-        (&[], 1, "remove it if nobody listens there"),
+        (&path, &["--mtu", "67"][..], 2, "use 68 to 65535"),
+        (&path, &[], 1, "remove it if nobody listens there"),
+        (&nowhere, &[], 1, "does not exist: make it"),
     ];
     std::fs::write(&path, []).expect("a directory of its own");
-    for (arguments, code, sentence) in rows {
+    for (path, arguments, code, sentence) in rows {
         let refused = Command::new(env!("CARGO_BIN_EXE_braidnet"))
             .args(["serve", "--address", "10.77.0.2/24"])
             .args(arguments)
             .arg("--qemu")
-            .arg(&path)
+            .arg(path)
             .output()
             .expect("it runs");
         let errors = String::from_utf8(refused.stderr).expect("UTF-8");
