@@ -36,6 +36,7 @@ pub use fast_open::FastOpening;
 pub use limits::{TcpLimits, TcpMemory, TcpParts};
 pub use listen::{ListenError, Listeners, Listening};
 pub use locks::{TcpLocks, UnknownTcpLocks};
+pub use send_queue::RECORD_END;
 pub use status::{any, status, statuses, unsent};
 
 use crate::flows::Flows;

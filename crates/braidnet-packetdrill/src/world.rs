@@ -214,15 +214,16 @@ impl World {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let must_not = flags & libc::MSG_DONTWAIT != 0;
-        let more = flags & libc::MSG_MORE != 0;
+        let (more, ends) = (flags & libc::MSG_MORE != 0, flags & libc::MSG_EOR != 0);
         let (mut left, mut begins) = (bytes, None);
         let result = self.blocking(fd, (Readiness::WRITABLE, must_not), |state, socket| {
             // A connection that begins by it is waited for, too, though all has left with the SYN.
             let begins = *begins.get_or_insert_with(|| state.sockets.peer_address(socket).is_err());
             loop {
-                let sent = match more {
-                    true => state.sockets.send_more(socket, left)?,
-                    false => state.sockets.send(socket, left)?,
+                let sent = match (more, ends) {
+                    (true, _) => state.sockets.send_more(socket, left)?,
+                    (false, true) => state.sockets.send_record(socket, left)?,
+                    (false, false) => state.sockets.send(socket, left)?,
                 };
                 left = left.get(sent..).unwrap_or_default();
                 if left.is_empty() && (sent == 0 || !begins) {

@@ -20,7 +20,8 @@ pub enum Verb {
     /// the largest segment in bytes, so far as the server is known, with [`Control::GOES_WITH_SYN`] if data travel with the SYN.
     Opening = 5,
     /// Up: `value` more bytes may be sent. Told in quarters of the send buffer: once all is acknowledged, up to a quarter of
-    /// what [`Verb::Connected`] gave may stay untold.
+    /// what [`Verb::Connected`] gave may stay untold. Where the transport has a low water mark for what has not left (`Config::not_sent_low_water` of `braidnet_tcp`),
+    /// also whenever something has left and less waits than that, and then it may be none.
     Space = 2,
     /// Up: the peer calls data urgent: all before the byte that `value` is the position of in the stream, the first being 0 (RFC 6093).
     /// Down: so is all that has been sent and not been acknowledged.

@@ -3,7 +3,7 @@
 use super::after::HEADROOM;
 use super::fast_open::EarlyPlace;
 use super::listen::{Listener, Place};
-use super::send_queue::{Room, SendQueue};
+use super::send_queue::{RECORD_END, Room, SendQueue};
 use super::{NO_BUFFER, NOT_SENDABLE, RETRANSMITTED, SEGMENTS_OUT};
 use crate::notes::{Arrival, Departure};
 use crate::offload::Offload;
@@ -325,6 +325,11 @@ impl Outlet for Departures<'_, '_> {
         note.ttl = fields.time_to_live;
         note.differentiated_services = fields.differentiated_services;
         note.may_be_cut = fields.may_be_cut.into();
+        // A record is pushed, as RFC 9293 §3.9.1.2 (MAY-15) has it of a SEND; in a train whoever reads needs no more than the end.
+        if message.position() == RECORD_END && message.segment_bytes() == 0 {
+            let flags = &mut message.note_mut::<Departure>().header.flags;
+            *flags = flags.union(TcpFlags::PSH);
+        }
         self.cx.down(message);
     }
 }

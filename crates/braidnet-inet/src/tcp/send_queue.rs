@@ -20,6 +20,10 @@ pub(super) struct SendQueue {
     cursor: Cursor,
 }
 
+/// The position of a piece with which a record ends: what follows it never shares a segment with it. No other has it: on the way up it is the place of the first
+/// byte in the stream.
+pub const RECORD_END: u64 = u64::MAX;
+
 /// What may be coupled to a segment: as long as `room` holds `max` bytes more than have been, one of at most `max`.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
@@ -45,12 +49,17 @@ impl SendQueue {
     /// Appends a piece that is longer than a segment: each of its blocks is one by itself, so that segments can be told apart in a train.
     #[inline(never)]
     pub(super) fn push_long(&mut self, piece: Message) {
+        let ends_record = piece.position() == RECORD_END;
         let mut left = Some(piece);
         while let Some(mut block) = left {
             left = block.take_continuation();
             if !block.is_empty() {
+                block.set_position(0);
                 self.push(block);
             }
+        }
+        if ends_record && let Some(last) = self.pieces.back_mut() {
+            last.set_position(RECORD_END);
         }
     }
 
@@ -118,7 +127,13 @@ impl SendQueue {
         let within = at.wrapping_sub(self.cursor.byte);
         let place = self.place();
         let pieces = self.pieces.iter().skip(place);
-        let there: u64 = pieces.clone().map(|piece| piece.total_len() as u64).sum();
+        let mut there = 0;
+        for piece in pieces.clone() {
+            there += piece.total_len() as u64;
+            if piece.position() == RECORD_END {
+                break;
+            }
+        }
         let len = u64::from(bytes).min(there.saturating_sub(within.into())) as u32;
         if len == 0 {
             debug_assert!(false, "the engine sends only what it was given");
@@ -226,6 +241,8 @@ impl SendQueue {
             debug_assert!(false, "the engine sends only what it was given");
             return (max, None);
         }
+        let ends_piece = within + len == self.len_of(piece);
+        let ends_record = ends_piece && self.ends_record(piece);
         // A train can begin with it.
         let goes_on = self.len_of(piece) - within > max || self.len_of(piece + 1) > 0;
         if len == max
@@ -233,15 +250,24 @@ impl SendQueue {
             && let Some(long) = self.pieces.get_mut(piece)
             && long.len() == long.total_len()
         {
-            return (max, first_of(long, within as usize, max as usize, pool));
+            let mut first = first_of(long, within as usize, max as usize, pool);
+            if let Some(first) = &mut first {
+                first.set_position(if ends_record { RECORD_END } else { 0 });
+            }
+            return (max, first);
         }
         let mut next = piece + 1;
-        while !self.ends_segment(next - 1, len, max) {
+        while !self.ends_segment(next - 1, len, max) && !self.ends_record(next - 1) {
             len += self.len_of(next);
             next += 1;
         }
+        let ends_record = (ends_piece || next > piece + 1) && self.ends_record(next - 1);
         let pieces = self.pieces.iter().skip(piece);
-        (len, views(pieces, within as usize, len as usize, pool))
+        let mut segment = views(pieces, within as usize, len as usize, pool);
+        if ends_record && let Some(segment) = &mut segment {
+            segment.set_position(RECORD_END);
+        }
+        (len, segment)
     }
 
     /// How far behind the cursor the byte at `offset` is: inside the piece that the cursor is at, or out of it.
@@ -272,6 +298,12 @@ impl SendQueue {
             0 => true,
             next => next > max - len,
         }
+    }
+
+    /// Whether a record ends with a piece.
+    fn ends_record(&self, piece: usize) -> bool {
+        let piece = self.pieces.get(piece);
+        piece.is_some_and(|piece| piece.position() == RECORD_END)
     }
 
     /// Moves the cursor to the piece that holds the byte at `offset`.

@@ -30,6 +30,22 @@ impl Sockets {
         self.write(socket, bytes, true)
     }
 
+    /// As [`send`](Sockets::send). Where all are taken, a record ends with them: what is sent later never shares a segment with them, and the last is pushed
+    /// (`MSG_EOR`). Not of what travels with a SYN.
+    ///
+    /// # Errors
+    /// As [`send`](Sockets::send).
+    pub fn send_record(&mut self, socket: Socket, bytes: &[u8]) -> Result<usize, SocketError> {
+        let sent = self.send(socket, bytes)?;
+        if sent > 0
+            && sent == bytes.len()
+            && let Role::Open(connection, _) = self.table.get(socket)?.role
+        {
+            self.stack.end_record(connection);
+        }
+        Ok(sent)
+    }
+
     fn write(&mut self, socket: Socket, bytes: &[u8], more: bool) -> Result<usize, SocketError> {
         let entry = self.table.get(socket)?;
         match entry.role {

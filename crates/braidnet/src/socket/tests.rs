@@ -6,6 +6,7 @@ mod fast_open;
 mod low_water;
 mod messages;
 mod ports;
+mod records;
 mod waiting;
 
 use super::*;

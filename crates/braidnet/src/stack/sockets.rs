@@ -5,8 +5,8 @@ use crate::endpoint::Phase;
 use crate::error::{CloseReason, ReceiveError};
 use crate::event::Event;
 use braidnet_inet::Paths;
-use braidnet_inet::tcp::{self, ListenError};
-use braidnet_message::Scarcity;
+use braidnet_inet::tcp::{self, ListenError, RECORD_END};
+use braidnet_message::{Kind, Scarcity};
 use braidnet_stream::{Control, Verb};
 use braidnet_sync::parker::Unparker;
 use braidnet_tcp::{Config, Setting, State, TcpInfo};
@@ -209,6 +209,21 @@ impl Stack {
     pub(crate) fn hold_back(&mut self, connection: Connection, holds: bool) {
         if let Some(endpoint) = self.endpoints.get(connection) {
             endpoint.hold_back(holds, |segment| self.down.push(segment));
+        }
+    }
+
+    /// A record ends with what has been sent last: nothing that follows shares a segment with it.
+    pub(crate) fn end_record(&mut self, connection: Connection) {
+        let Some(endpoint) = self.endpoints.get(connection) else {
+            return;
+        };
+        let down = &mut self.down;
+        if !endpoint.end_record(|segment| down.push(segment))
+            && let Some(last) = down.as_mut_slice().last_mut()
+            && last.connection() == connection.0
+            && last.kind() == Kind::Data
+        {
+            last.set_position(RECORD_END);
         }
     }
 

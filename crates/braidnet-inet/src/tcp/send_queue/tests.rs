@@ -310,3 +310,53 @@ proptest! {
         drop(seen);
     }
 }
+
+/// What ends a record ends a segment, whatever would fit into it, and how often it is sent; and pieces that have come from a peer end none.
+#[test]
+fn records_do_not_share_segments() {
+    /// Pieces, whether each ends a record, and the segments of them.
+    type Row = (&'static [(usize, bool)], &'static [u32]);
+    let rows: [Row; 7] = [
+        (&[(300, false), (300, false), (300, false)], &[900]),
+        (&[(300, true), (300, false), (300, false)], &[300, 600]),
+        (&[(300, false), (300, true), (300, false)], &[600, 300]),
+        (&[(300, true), (300, true), (300, true)], &[300, 300, 300]),
+        (&[(1000, true), (300, false)], &[1000, 300]),
+        (&[(1300, true), (300, false)], &[1000, 300, 300]),
+        (&[(1300, false), (300, true), (9, false)], &[1000, 600, 9]),
+    ];
+    for (pieces, segments) in rows {
+        let mut pool = Pool::new(&Arena::new(4 << 20));
+        let mut pool = pool.bind();
+        let mut queue = SendQueue::default();
+        let mut ends = Vec::new();
+        let mut end = 0;
+        for (len, ends_record) in pieces {
+            let mut piece = pool.copy_from_slice(HEADROOM, &vec![7; *len]).unwrap();
+            end += *len as u32;
+            // Others have been somewhere in a stream.
+            piece.set_position(7);
+            if *ends_record {
+                piece.set_position(RECORD_END);
+                ends.push(end);
+            }
+            match *len > MAX as usize {
+                true => queue.push_long(piece),
+                false => queue.push(piece),
+            }
+        }
+        for _ in 0..2 {
+            let mut sent = 0;
+            for expected in segments {
+                let (len, segment) = queue.segment(sent, MAX, &mut pool);
+                assert_eq!(len, *expected, "{pieces:?}");
+                sent += len;
+                let is_end = segment.unwrap().position() == RECORD_END;
+                assert_eq!(is_end, ends.contains(&sent), "{pieces:?}");
+            }
+            assert_eq!(sent, end);
+        }
+        let (len, _) = queue.whole(0, end, &mut pool);
+        assert_eq!(len, *ends.first().unwrap_or(&end), "{pieces:?}");
+    }
+}
