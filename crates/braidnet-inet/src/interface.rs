@@ -419,6 +419,12 @@ impl Interface {
         })
     }
 
+    /// Whether routes say where packets go, or networks on several devices: what they say nothing of cannot be sent.
+    #[inline]
+    pub(crate) fn is_routed(&self) -> bool {
+        self.is_routed
+    }
+
     /// Whether packets for `destination` can be sent: there is a route, or it is on a network of ours.
     pub fn reaches(&self, destination: &Address) -> bool {
         self.way(*destination).is_some()

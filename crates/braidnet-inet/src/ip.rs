@@ -57,7 +57,7 @@ pub struct Ip {
     flows: Flows,
     /// Where a device carries frames.
     stations: Option<Arc<Stations>>,
-    /// What leaves is told its way: there are stations, or several devices.
+    /// What leaves is told its way: there are stations, routes or several devices.
     tells_way: bool,
     identification: Identification,
     /// Fewest messages of a run among which segments are joined.
@@ -122,7 +122,7 @@ impl Ip {
         stations: Option<Arc<Stations>>,
     ) -> Ip {
         let identification = Identification::new(&flows);
-        let tells_way = stations.is_some() || interface.devices() > 1;
+        let tells_way = stations.is_some() || interface.is_routed();
         Ip {
             tells_way,
             interface,

@@ -1,6 +1,7 @@
 //! IP on a device that carries bare IP packets, with UDP above it to see what gets through.
 
 use super::*;
+use crate::route::Route;
 use crate::testing::{self, FAR, PEER, Stack, US, bytes_of, ip_interface, ipv4, seal_ipv4};
 use braidnet_wire::udp::PROTOCOL as UDP;
 use proptest::prelude::*;
@@ -526,4 +527,16 @@ proptest! {
             prop_assert_eq!(came, [payload]);
         }
     }
+}
+
+/// On one device of bare packets, too, answers among them.
+#[test]
+fn what_no_route_is_for_does_not_leave() {
+    let beyond = Route::by("192.0.2.0/24".parse().unwrap(), 0);
+    let mut stack = Stack::new(testing::routed(None, vec![beyond]));
+    for (from, sent) in [(PEER, 1), (FAR, 1), (Address::v4([198, 51, 100, 9]), 0)] {
+        let echo = testing::icmp(from, US, &[8, 0, 0, 0, 0, 1, 0, 1]);
+        assert_eq!(stack.receive(&echo).len(), sent, "{from:?}");
+    }
+    assert_eq!(stack.count("ip", "no_route"), 1);
 }
