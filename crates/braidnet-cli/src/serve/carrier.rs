@@ -141,14 +141,17 @@ impl Carrier {
         })
     }
 
-    /// A further device.
-    pub fn further(further: &Further, settings: &Settings) -> Carrier {
+    /// A further device, the `number`th beside the first.
+    pub fn further(number: u8, further: &Further, settings: &Settings) -> Carrier {
+        let fallback = match (further.addresses.first(), settings.address.first()) {
+            (Some(own), _) => station_of(own),
+            (None, Some(first)) => station_on(number, first),
+            (None, None) => MacAddress::ZERO,
+        };
         Carrier {
             which: further.which.clone(),
             station: further.mac.map(|station| station.0),
-            fallback: (further.addresses.first())
-                .or(settings.address.first())
-                .map_or(MacAddress::ZERO, station_of),
+            fallback,
             mtu: further.mtu,
             offload: (further.offload.or(settings.offload)).is_none_or(Switch::is_on),
         }
@@ -336,6 +339,11 @@ fn accept(listener: &UnixListener, signals: &Receiver<i32>) -> io::Result<Option
 
 /// A locally administered Ethernet address for a stack of this IP address: as different from its neighbours' as that is.
 fn station_of(own: &Prefixed) -> MacAddress {
+    station_on(0, own)
+}
+
+/// The same for one on a device of this number that has no address of its own: two of its devices may be on one link.
+fn station_on(number: u8, own: &Prefixed) -> MacAddress {
     let [a, b, c, d] = match own.address {
         IpAddr::V4(address) => address.octets(),
         IpAddr::V6(address) => {
@@ -343,5 +351,30 @@ fn station_of(own: &Prefixed) -> MacAddress {
             [a, b, c, d]
         }
     };
-    MacAddress([2, 0, a, b, c, d])
+    MacAddress([2, number, a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_is_another_station() {
+        let text = "packet = 'eth0'\naddress = '10.77.0.2/24'\ndevice = ['packet=eth1', 'packet=eth2', 'packet=eth3,address=10.77.0.3']";
+        let settings: Settings = toml::from_str(text).unwrap();
+        let further = (1..).zip(&settings.device);
+        let further = further.map(|(number, device)| Carrier::further(number, device, &settings));
+        let first = Carrier::check(&settings).unwrap();
+        let stations: Vec<_> = std::iter::once(first)
+            .chain(further)
+            .map(|one| one.fallback.0)
+            .collect();
+        let expected = [
+            [2, 0, 10, 77, 0, 2],
+            [2, 1, 10, 77, 0, 2],
+            [2, 2, 10, 77, 0, 2],
+            [2, 0, 10, 77, 0, 3],
+        ];
+        assert_eq!(stations, expected);
+    }
 }

@@ -80,6 +80,12 @@ impl FromStr for Further {
         if mac.is_some() && matches!(which, Which::Named(Mode::Tun, _)) {
             return Err(no_frames("mac"));
         }
+        if offload.is_some() && matches!(which, Which::Xdp(_) | Which::Qemu(_)) {
+            return Err(format!(
+                "offload is for tun, tap and packet: {} offloads nothing",
+                which.name()
+            ));
+        }
         Ok(Further {
             which,
             host,
@@ -160,6 +166,9 @@ mod tests {
             ("tap=bn1,address=10.78.0.2,mac=x", "mac: write an Ethernet"),
             ("tun=bn1,address=10.78.0.256", "address: write an address"),
             ("tun=bn1,address=10.78.0.2,mtu=x", "such as"),
+            ("tun=bn1,offload=maybe", "such as"),
+            ("qemu=x,offload=off", "x offloads nothing"),
+            ("xdp=eth0,offload=on", "eth0 offloads nothing"),
         ] {
             let sentence = text.parse::<Further>().unwrap_err();
             assert!(sentence.contains(part), "{text}: {sentence}");

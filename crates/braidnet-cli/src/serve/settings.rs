@@ -1,7 +1,6 @@
 //! What is asked for: on the command line and in a file, in the same words.
 
 use super::attached::Attached;
-use super::carrier::Carrier;
 use super::further::Further;
 use super::impair::impairments;
 use super::pcap::Pcap;
@@ -358,19 +357,7 @@ impl Setup {
     /// Checks what can be checked before anything is made.
     pub fn check(settings: Settings) -> Result<Setup, Failure> {
         let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
-        let first = Carrier::check(&settings)?;
-        let own = settings.address.clone();
-        if own.is_empty() {
-            return usage(
-                "give the stack an address: --address ADDRESS, such as --address 10.77.0.2",
-            );
-        }
-        let mut devices = vec![Attached::check(first, settings.host, own)?];
-        for further in &settings.device {
-            let carrier = Carrier::further(further, &settings);
-            let own = further.addresses.clone();
-            devices.push(Attached::check(carrier, further.host, own)?);
-        }
+        let devices = Attached::all(&settings)?;
         let batch = settings.batch.unwrap_or(64);
         if !(1..=MAX_BATCH).contains(&batch) {
             return usage(&format!("--batch takes a number from 1 to {MAX_BATCH}"));

@@ -221,6 +221,10 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "--tun bn0 --address 10.77.0.2 --echo 80 --http 80=.",
             "echo and http are both on port 80",
         ),
+        (
+            "--tun bn0 --address 10.77.0.2/24 --device tun=bn0,address=10.78.0.2/24",
+            "bn0 is named twice",
+        ),
     ];
     for (words, part) in rows {
         let failure = Setup::check(line(words)).unwrap_err();
