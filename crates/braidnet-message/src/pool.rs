@@ -83,6 +83,26 @@ impl Pool {
         Some(unsafe { Message::from_node(node) })
     }
 
+    /// The same for whoever does with less where there is none so long: that is no refusal, and says nothing of how [scarce](Pool::scarcity) buffers are. None
+    /// comes out of a [reserve](Pool::fill_reserve).
+    ///
+    /// ```
+    /// use braidnet_message::{Arena, Pool, Scarcity};
+    ///
+    /// let mut pool = Pool::new(&Arena::new(1 << 20));
+    /// pool.fill_reserve(1, 1500);
+    /// let long: Vec<_> = std::iter::from_fn(|| pool.allocate_spare(0, 60_000)).collect();
+    /// assert_eq!((long.is_empty(), pool.scarcity()), (false, Scarcity::Ample));
+    /// ```
+    pub fn allocate_spare(&mut self, headroom: usize, size: usize) -> Option<Message> {
+        let class = headroom.checked_add(size).and_then(class_for)?;
+        let node = self.home().take_unreserved(class)?;
+        // SAFETY: the node was free and is from a class whose blocks hold `headroom`.
+        unsafe { Node::reset_as_block(node, class, headroom) };
+        // SAFETY: the node is ours alone and complete.
+        Some(unsafe { Message::from_node(node) })
+    }
+
     /// A message with a copy of `bytes` and at least `headroom` bytes in front; `None` as for [`Pool::allocate`].
     pub fn copy_from_slice(&mut self, headroom: usize, bytes: &[u8]) -> Option<Message> {
         self.copy_from_slice_sized(headroom, bytes, bytes.len())

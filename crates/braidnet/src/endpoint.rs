@@ -293,8 +293,13 @@ impl Endpoint {
         while !left.is_empty() {
             let size = self.size_for(wanted, left.len(), most);
             let (now, later) = left.split_at(left.len().min(size));
-            let Some(mut segment) = pool.copy_from_slice_summed(HEADROOM, now, size) else {
-                if size > self.mss() {
+            let is_long = size > self.mss();
+            let segment = match is_long {
+                true => long_copy(now, size, pool),
+                false => pool.copy_from_slice_summed(HEADROOM, now, size),
+            };
+            let Some(mut segment) = segment else {
+                if is_long {
                     // Where there is no long buffer there may be a short one.
                     most = self.mss();
                     continue;
@@ -468,6 +473,13 @@ impl Endpoint {
             out(segment);
         }
     }
+}
+
+/// A copy of bytes in a buffer of `size` that is longer than a segment's, if there is one to spare.
+fn long_copy(bytes: &[u8], size: usize, pool: &mut Pool) -> Option<Message> {
+    let mut copy = pool.allocate_spare(HEADROOM, size)?;
+    copy.extend_from_slice_summed(bytes);
+    Some(copy)
 }
 
 /// A segment of which less than this part is left is full: to split the next write for so little would cost both ends a

@@ -165,13 +165,17 @@ impl Io<'_, '_> {
     }
 
     /// An empty message for at most `size` bytes to send, with [`HEADROOM`] in front; `None` if the stack's memory is used
-    /// up, but for what is kept to hear of what frees it.
+    /// up, but for what is kept to hear of what frees it. There may be one for [`mss`](Io::mss) bytes where there is none for more.
     pub fn allocate(&mut self, size: usize) -> Option<Message> {
         let pool = self.cx.pool();
         if pool.scarcity() != Scarcity::Ample {
             return None;
         }
-        pool.allocate(HEADROOM, size)
+        match size > self.slot.mss as usize {
+            // Nobody else need be refused for want of long ones.
+            true => pool.allocate_spare(HEADROOM, size),
+            false => pool.allocate(HEADROOM, size),
+        }
     }
 
     /// The processor's buffers.
@@ -198,12 +202,17 @@ impl Io<'_, '_> {
 
     /// Sends a copy of `bytes`, as many as there is space and memory for; how many.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
-        let mut written = 0;
+        let (mut written, mut most) = (0, self.piece());
         while written < bytes.len() {
             let piece = (bytes.len() - written)
-                .min(self.slot.piece as usize)
+                .min(most)
                 .min(self.slot.space as usize);
             let Some(mut message) = (piece > 0).then(|| self.allocate(piece)).flatten() else {
+                if piece > self.mss() {
+                    // Where there is no long buffer there may be a short one.
+                    most = self.mss();
+                    continue;
+                }
                 break;
             };
             message.extend_from_slice_summed(&bytes[written..written + piece]);

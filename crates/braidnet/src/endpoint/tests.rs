@@ -143,11 +143,12 @@ fn a_long_write_makes_do_with_short_buffers() {
     let mut pool = Pool::new(&Arena::new(2 << 20));
     let mut pool = pool.bind();
     // They are out of long ones, and of all others but these.
+    assert_eq!(pool.fill_reserve(1, 1000), 1);
     let short: Vec<Message> = (0..64)
         .map(|_| pool.allocate(HEADROOM, 1000).unwrap())
         .collect();
     let mut long = Vec::new();
-    while let Some(buffer) = pool.allocate(HEADROOM, 4000) {
+    while let Some(buffer) = pool.allocate_spare(HEADROOM, 4000) {
         long.push(buffer);
     }
     short.into_iter().for_each(|buffer| pool.free(buffer));
@@ -160,4 +161,6 @@ fn a_long_write_makes_do_with_short_buffers() {
     );
     endpoint.flush(|piece| down.push(piece));
     assert!(down.iter().all(|piece| piece.total_len() == 1000));
+    // Nobody else is refused anything for that.
+    assert_eq!((pool.scarcity(), pool.refused()), (Scarcity::Ample, 0));
 }
