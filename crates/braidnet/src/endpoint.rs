@@ -18,7 +18,8 @@ pub(crate) struct Endpoint {
     front: Option<Message>,
     /// What has come after it.
     behind: VecDeque<Message>,
-    received_bytes: usize,
+    /// Bytes that have come and were not read: no window holds more than 2^30 of them.
+    received_bytes: u32,
     /// Bytes that were read so far.
     read_bytes: u64,
     /// Up to where in the stream the peer calls data urgent.
@@ -53,9 +54,9 @@ pub(crate) struct Endpoint {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Beginning {
     /// Bytes that may be sent.
-    pub(crate) space: usize,
+    pub(crate) space: u32,
     /// Largest segment.
-    pub(crate) mss: u32,
+    pub(crate) mss: u16,
     /// They travel with the SYN.
     pub(crate) goes_with_syn: bool,
 }
@@ -112,8 +113,8 @@ impl Endpoint {
     pub(crate) fn allow_beginning(&mut self, control: &Control) {
         let mss = control.detail & !Control::GOES_WITH_SYN;
         self.beginning = (mss > 0).then_some(Beginning {
-            space: control.value as usize,
-            mss,
+            space: control.value as u32,
+            mss: mss as u16,
             goes_with_syn: control.detail & Control::GOES_WITH_SYN != 0,
         });
     }
@@ -160,7 +161,7 @@ impl Endpoint {
     }
 
     pub(crate) fn readable(&self) -> usize {
-        self.received_bytes
+        self.received_bytes as usize
     }
 
     /// The peer calls data urgent up to this position in the stream; whether that is to be told.
@@ -178,7 +179,7 @@ impl Endpoint {
     /// Data has come; whether none was there.
     #[inline]
     pub(crate) fn push(&mut self, message: Message) -> bool {
-        self.received_bytes += message.total_len();
+        self.received_bytes += message.total_len() as u32;
         let is_first = self.front.is_none();
         if is_first {
             self.front = Some(message);
@@ -264,7 +265,7 @@ impl Endpoint {
 
     #[inline]
     fn took(&mut self, bytes: usize) {
-        self.received_bytes -= bytes;
+        self.received_bytes -= bytes as u32;
         self.read_bytes += bytes as u64;
         self.unreported += bytes as u32;
     }
@@ -324,11 +325,11 @@ impl Endpoint {
     pub(crate) fn write_first(
         &mut self,
         bytes: &[u8],
-        mss: u32,
+        mss: u16,
         pool: &mut Pool,
         mut out: impl FnMut(Message),
     ) -> usize {
-        (self.space, self.mss, self.piece) = (bytes.len() as u32, mss as u16, mss);
+        (self.space, self.mss, self.piece) = (bytes.len() as u32, mss, mss.into());
         let written = self.write(bytes, pool, &mut out);
         if let Some(segment) = self.filling.take() {
             out(segment);

@@ -172,12 +172,12 @@ impl Stack {
         }
         // As TCP has it, unless it has just been set otherwise.
         let buffers = opening.settings.iter().filter_map(|setting| match setting {
-            Setting::SendBuffer(bytes) => Some(*bytes as usize),
+            Setting::SendBuffer(bytes) => Some(*bytes),
             _ => None,
         });
-        let mut space = buffers.fold(beginning.space, usize::min);
+        let mut space = buffers.fold(beginning.space, u32::min) as usize;
         if data.with_syn_only {
-            space = space.min((beginning.mss as usize).saturating_sub(SYN_OPTIONS_MAX));
+            space = space.min(usize::from(beginning.mss).saturating_sub(SYN_OPTIONS_MAX));
         }
         let bytes = &data.bytes[..data.bytes.len().min(space)];
         let down = &mut self.down;
