@@ -15,6 +15,13 @@ fn endpoint() -> Endpoint {
     Endpoint::new(ConnectionId::new(BucketId(3), 4, 5), tuple)
 }
 
+/// One that may send, on a device that takes four segments of 1,000 bytes at once.
+fn endpoint_of_pieces() -> Endpoint {
+    let mut endpoint = endpoint();
+    endpoint.open(&Control::new(Verb::Connected).pieces(1000, 4).value(1 << 20));
+    endpoint
+}
+
 /// A header's block, of which nothing is left, and `blocks` behind it.
 fn chain(blocks: &[&[u8]], pool: &mut Pool) -> Message {
     let mut message = pool.allocate(HEADROOM, 0).unwrap();
@@ -73,7 +80,6 @@ fn what_is_left_of_a_message_can_be_taken_out() {
 /// full is filled by what is written next.
 #[test]
 fn long_writes_go_down_in_pieces_of_whole_segments() {
-    const MSS: usize = 1000;
     let rows: [(&[usize], &[usize]); 6] = [
         (&[300], &[300]),
         (&[1000], &[1000]),
@@ -85,9 +91,7 @@ fn long_writes_go_down_in_pieces_of_whole_segments() {
     for (writes, pieces) in rows {
         let mut pool = Pool::new(&Arena::new(4 << 20));
         let mut pool = pool.bind();
-        let mut endpoint = endpoint();
-        let connected = Control::new(Verb::Connected).pieces(MSS as u32, 4);
-        endpoint.open(&connected.value(1 << 20));
+        let mut endpoint = endpoint_of_pieces();
         let (mut down, mut written) = (Vec::new(), Vec::new());
         for (number, len) in writes.iter().enumerate() {
             let bytes: Vec<u8> = (0..*len).map(|at| (at * 7 + number) as u8).collect();
@@ -109,7 +113,6 @@ fn long_writes_go_down_in_pieces_of_whole_segments() {
 /// What is held back is less than a segment, however long the pieces are.
 #[test]
 fn full_segments_are_not_held_back() {
-    const MSS: usize = 1000;
     // What is written, and whether it is held back; what has gone down by then.
     type Row = (&'static [(usize, bool)], &'static [usize]);
     let rows: [Row; 6] = [
@@ -123,9 +126,7 @@ fn full_segments_are_not_held_back() {
     for (writes, pieces) in rows {
         let mut pool = Pool::new(&Arena::new(4 << 20));
         let mut pool = pool.bind();
-        let mut endpoint = endpoint();
-        let connected = Control::new(Verb::Connected).pieces(MSS as u32, 4);
-        endpoint.open(&connected.value(1 << 20));
+        let mut endpoint = endpoint_of_pieces();
         let mut down = Vec::new();
         for (len, holds) in writes {
             endpoint.hold_back(*holds, |piece| down.push(piece));
@@ -152,8 +153,7 @@ fn a_long_write_makes_do_with_short_buffers() {
         long.push(buffer);
     }
     short.into_iter().for_each(|buffer| pool.free(buffer));
-    let mut endpoint = endpoint();
-    endpoint.open(&Control::new(Verb::Connected).pieces(1000, 4).value(1 << 20));
+    let mut endpoint = endpoint_of_pieces();
     let mut down = Vec::new();
     assert_eq!(
         endpoint.write(&[7; 8000], &mut pool, |piece| down.push(piece)),
